@@ -1,0 +1,47 @@
+/* load: look at a path, pick the format, and give back everything a model directory says.
+ *
+ * The only file that knows all formats. Today: directories of safetensors with config.json, MLX
+ * affine or plain Hugging Face. Files are mapped, never copied whole.
+ * Thread: open and close on one thread; the content is read-only. */
+#ifndef RIPTIDE_LOAD_LOAD_H
+#define RIPTIDE_LOAD_LOAD_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "load/arch.h"
+#include "load/weights.h"
+
+typedef struct {
+    arena mem;               /* owns everything below */
+    const char *path;        /* as given */
+    const char *name;        /* last path component, for `model` fields */
+    const char *format;      /* "mlx" or "hf" */
+    bool is_draft;
+    arch_target target;      /* when not is_draft */
+    arch_draft draft;        /* when is_draft */
+    arch_sampling sampling;
+    str tokenizer_json;      /* whole text, empty when there is none */
+    str chat_template;       /* chat_template.jinja, else tokenizer_config's, else empty */
+    str bos_token, eos_token; /* texts of tokenizer_config, or empty */
+    weights *weights;
+} load_model;
+
+/* Open `path`. Every tensor the architecture needs must be there with its shape; extra tensors
+ * (vision_tower, mtp) are ignored.
+ *
+ * Returns  IO, FORMAT (where = file, msg names tensor or key), UNSUPPORTED, NOMEM
+ * Owns     the caller closes m; on failure it is left zeroed */
+status load_model_open(load_model *m, const char *path, err *e);
+/* Configuration and sidecars only: no weight file is mapped. */
+status load_model_peek(load_model *m, const char *path, err *e);
+void load_model_close(load_model *m);
+
+/* Check that a draft fits a target (width, vocabulary, taps within layers, mask id).
+ * Returns  INVALID with the key that does not fit */
+status load_check_pair(const arch_target *t, const arch_draft *d, err *e);
+
+/* Hidden width, heads and so on as one JSON object (for `riptide info`). */
+void load_put_arch_json(const load_model *m, buf *out);
+
+#endif
