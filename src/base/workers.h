@@ -6,6 +6,8 @@
 #ifndef RIPTIDE_BASE_WORKERS_H
 #define RIPTIDE_BASE_WORKERS_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 
 typedef struct workers workers;
