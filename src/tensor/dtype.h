@@ -2,6 +2,8 @@
 #ifndef RIPTIDE_TENSOR_DTYPE_H
 #define RIPTIDE_TENSOR_DTYPE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum {
@@ -18,5 +20,12 @@ typedef enum {
 const char *dtype_name(dtype t);
 /* Bits of one element; 0 for NONE and AFFINE. */
 int dtype_bits(dtype t);
+/* The type that safetensors calls `name` (len bytes); NONE when unknown. No file says AFFINE. */
+dtype dtype_find(const char *name, size_t len);
+/* F32, F16, BF16: what a weight or a scale may be stored as. */
+static inline bool dtype_is_float(dtype t)
+{
+    return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
+}
 
 #endif
