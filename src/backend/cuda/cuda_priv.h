@@ -1,0 +1,161 @@
+/* cuda_priv: what the files of the cuda backend share: the backend struct, scratch, the ops.
+ *
+ * The launcher convention: every op is
+ *     status cuda_<op>(backend *b, const <op>_args *a)        (extern "C", declared below)
+ * in a file of its own idea. It takes `cuda_of(b)`, launches on its stream, ends with
+ * `return CUDA_LAUNCHED(cb)`, and never allocates, synchronises or reads device memory.
+ *
+ * Scratch: ops run one after another on one stream, so all share cb->scratch from offset 0;
+ * nothing in it outlives the op. An op that needs scratch adds its bytes for the reserved limits
+ * in a function `int64_t cuda_<op>_scratch(const backend_limits *l)` which cuda_reserve lists;
+ * the scratch is the largest of them. cb->counters holds CUDA_COUNTERS words that are zero
+ * between ops: whoever counts in them sets them back to zero.
+ *
+ * Included from .cu files only. Thread: one at a time (backend.h). */
+#ifndef RIPTIDE_BACKEND_CUDA_PRIV_H
+#define RIPTIDE_BACKEND_CUDA_PRIV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+/* The C folders' headers carry no guards for C++. */
+extern "C" {
+#include "backend/backend.h"
+#include "backend/ops.h"
+#include "base/asserts.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "tensor/dtype.h"
+#include "tensor/half.h"
+#include "tensor/quant.h"
+#include "tensor/tensor.h"
+}
+
+typedef __nv_bfloat16 bf16;
+
+enum {
+    CUDA_COUNTERS = 1 << 16, /* words of cb->counters: more than blocks x parts of any op */
+    CUDA_GRAPHS_MAX = 256,   /* graphs kept; the least recently used goes first */
+};
+
+typedef struct {
+    uint64_t key;
+    uint64_t used; /* tick of the last replay */
+    cudaGraphExec_t exec;
+} cuda_graph;
+
+typedef struct cuda_backend {
+    backend base; /* first: backend * and cuda_backend * convert by a cast */
+    int device;
+    int sm;              /* 90 for compute capability 9.0 */
+    int n_sms;
+    int smem_block_max;  /* bytes of dynamic shared memory that a block may ask for */
+    int l2_bytes;
+    cudaStream_t stream; /* all ops, copies and graphs */
+    cudaStream_t upload; /* weight slices, so that pinned slices overlap the read of the file */
+    void *pinned[2];     /* slices of CUDA_SLICE_BYTES */
+    cudaEvent_t pinned_free[2];
+    backend_limits limits;
+    dev_buf scratch;
+    dev_buf counters;
+    bool is_capturing;
+    uint64_t capture_key;
+    uint64_t tick;
+    int n_graphs;
+    cuda_graph graphs[CUDA_GRAPHS_MAX];
+    status broken; /* ERR_DEVICE once the device has failed: every later call says so too */
+} cuda_backend;
+
+static inline cuda_backend *cuda_of(backend *b)
+{
+    return reinterpret_cast<cuda_backend *>(b);
+}
+
+/* The pointer of a buffer as T *, and T * at byte `offset` of the scratch. */
+template <typename T> static inline T *buf_of(dev_buf b)
+{
+    return static_cast<T *>(b.ptr);
+}
+template <typename T> static inline T *scratch_at(cuda_backend *cb, int64_t offset)
+{
+    return reinterpret_cast<T *>(static_cast<char *>(cb->scratch.ptr) + offset);
+}
+/* Scratch pieces start on 256 bytes. */
+static inline int64_t scratch_round(int64_t n_bytes)
+{
+    return (n_bytes + 255) & ~int64_t(255);
+}
+template <typename T> __host__ __device__ static inline T div_up(T a, T b)
+{
+    return (a + b - 1) / b;
+}
+
+/* cuda_mem.cu */
+extern "C" {
+status cuda_alloc(backend *b, int64_t n_bytes, dev_buf *out, err *e);
+void cuda_release(backend *b, dev_buf *buf);
+status cuda_upload(backend *b, dev_buf dst, const void *src, int64_t n_bytes);
+status cuda_download(backend *b, void *dst, dev_buf src, int64_t n_bytes);
+status cuda_copy(backend *b, dev_buf dst, dev_buf src, int64_t n_bytes);
+status cuda_fill(backend *b, dev_buf dst, int byte, int64_t n_bytes);
+status cuda_sync(backend *b);
+/* Room for weight slices; open and close of the two pinned buffers and their events. */
+status cuda_pinned_open(cuda_backend *cb, err *e);
+void cuda_pinned_close(cuda_backend *cb);
+enum { CUDA_SLICE_BYTES = 16 << 20 };
+/* Copy n_bytes of (possibly mapped) host memory to dst through the pinned slices; returns when
+ * the source has been read, not when the copy is done. */
+status cuda_upload_slices(cuda_backend *cb, void *dst, const void *src, int64_t n_bytes);
+
+/* cuda_weight.cu */
+status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e);
+void cuda_weight_close(backend *b, dev_weight *w);
+
+/* cuda_graph.cu */
+bool cuda_graph_replay(backend *b, uint64_t key);
+status cuda_graph_begin(backend *b, uint64_t key);
+status cuda_graph_end(backend *b);
+void cuda_graph_clear(cuda_backend *cb);
+
+/* The ops, one file an idea. */
+status cuda_embed(backend *b, const embed_args *a);
+status cuda_rmsnorm(backend *b, const rmsnorm_args *a);
+status cuda_linear(backend *b, const linear_args *a);
+status cuda_linear_swiglu(backend *b, const linear_swiglu_args *a);
+status cuda_gather_rows(backend *b, const gather_rows_args *a);
+status cuda_tap_store(backend *b, const tap_store_args *a);
+status cuda_rope_table(backend *b, const rope_table_args *a);
+status cuda_attn_prep(backend *b, const attn_prep_args *a);
+status cuda_attn(backend *b, const attn_args *a);
+status cuda_gdn_prep(backend *b, const gdn_prep_args *a);
+status cuda_gdn_scan(backend *b, const gdn_scan_args *a);
+status cuda_gdn_commit(backend *b, const gdn_commit_args *a);
+status cuda_moe_route(backend *b, const moe_route_args *a);
+status cuda_moe_ffn(backend *b, const moe_ffn_args *a);
+status cuda_draft_kv_write(backend *b, const draft_kv_write_args *a);
+status cuda_draft_attn_prep(backend *b, const draft_attn_prep_args *a);
+status cuda_draft_attn(backend *b, const draft_attn_args *a);
+status cuda_draft_conv(backend *b, const draft_conv_args *a);
+status cuda_topk(backend *b, const topk_args *a);
+status cuda_draft_select(backend *b, const draft_select_args *a);
+status cuda_sample(backend *b, const sample_args *a);
+status cuda_accept(backend *b, const accept_args *a);
+status cuda_count_prompt(backend *b, const count_prompt_args *a);
+
+/* Scratch of the ops that use it, in bytes, for the reserved limits. */
+int64_t cuda_linear_scratch(const backend_limits *l);
+int64_t cuda_linear_swiglu_scratch(const backend_limits *l);
+int64_t cuda_moe_ffn_scratch(const backend_limits *l);
+int64_t cuda_topk_scratch(const backend_limits *l);
+int64_t cuda_attn_scratch(const backend_limits *l);
+int64_t cuda_gdn_scratch(const backend_limits *l);
+int64_t cuda_draft_scratch(const backend_limits *l);
+int64_t cuda_sample_scratch(const backend_limits *l);
+}
+
+#endif
