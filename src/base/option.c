@@ -69,7 +69,7 @@ static bool parse_size(const char *text, int64_t *out)
     double number, factor = size_factor(str_skip(s, n));
     if (factor == 0 || !str_to_double(str_slice(s, 0, n), &number)) return false;
     number *= factor;
-    if (number >= 0x1p63) return false;
+    if (number >= 0x1p63 || number != floor(number)) return false;
     *out = (int64_t)number;
     return true;
 }
@@ -303,7 +303,10 @@ void option_print_help(const option_row *rows, const char *usage)
     for (const option_row *r = rows; r->name; r++) {
         const char *choices = r->type == OPTION_CHOICE ? r->choices : "";
         int n = printf("  --%s%s%s", r->name, value_word(r), choices);
-        if (n >= HELP_COLUMN) n = printf("\n") * 0;
+        if (n >= HELP_COLUMN) {
+            printf("\n");
+            n = 0;
+        }
         printf("%*s%s", HELP_COLUMN - n, "", r->help);
         print_default(r);
     }
