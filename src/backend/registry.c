@@ -1,0 +1,55 @@
+#include <string.h>
+
+#include "backend/backend.h"
+#include "backend/backend_priv.h"
+
+typedef struct {
+    const char *name;
+    status (*open)(backend **b, const char *isa, const backend_options *o, err *e);
+} entry;
+
+/* Best first: what an empty name tries, in this order. */
+static const entry entries[] = {
+#ifdef RIPTIDE_CUDA
+    {"cuda", cuda_backend_open},
+#endif
+    {"cpu", cpu_backend_open},
+    {"ref", ref_backend_open},
+};
+enum { N_ENTRIES = sizeof entries / sizeof *entries };
+
+const char *backend_names(void)
+{
+#ifdef RIPTIDE_CUDA
+    return "cuda, cpu, ref";
+#else
+    return "cpu, ref";
+#endif
+}
+
+/* A device that is missing, or too old for this build, leaves the choice to the next. */
+static status open_best(backend **b, const backend_options *o, err *e)
+{
+    status s = ERR_UNSUPPORTED;
+    for (int i = 0; i < N_ENTRIES && s == ERR_UNSUPPORTED; i++) {
+        s = entries[i].open(b, NULL, o, e);
+    }
+    return s;
+}
+
+status backend_open(backend **b, const backend_options *o, err *e)
+{
+    if (!o->name || !o->name[0]) return open_best(b, o, e);
+    const char *colon = strchr(o->name, ':');
+    size_t len = colon ? (size_t)(colon - o->name) : strlen(o->name);
+    for (int i = 0; i < N_ENTRIES; i++) {
+        if (strlen(entries[i].name) != len || memcmp(entries[i].name, o->name, len) != 0) continue;
+        return entries[i].open(b, colon ? colon + 1 : NULL, o, e);
+    }
+    if (len == 4 && memcmp(o->name, "cuda", 4) == 0) {
+        return err_set(e, ERR_UNSUPPORTED, "backend", -1, "this build has no cuda, only %s",
+                       backend_names());
+    }
+    return err_set(e, ERR_INVALID, "backend", -1, "'%.60s' is not one of %s", o->name,
+                   backend_names());
+}
