@@ -42,6 +42,10 @@ const arch_target *model_arch(const model *m);
 const model_options *model_settings(const model *m);
 model_memory model_bytes(const model *m);
 
+/* What the passes of this model ask of the backend's scratch; the caller joins it with the
+ * draft's and calls backend_ops.reserve once before the first forward. */
+backend_limits model_limits(const model *m);
+
 /* Tell the device which KV blocks a slot owns from block index `from` on. */
 status model_set_table(model *m, int slot, int from, const int32_t *blocks, int n);
 

@@ -102,7 +102,7 @@ static void plan_step(model *m)
     s->logit_row = step_field(s, m->opt.logit_rows);
 }
 
-static backend_limits limits_of(const model *m)
+backend_limits model_limits(const model *m)
 {
     const arch_target *a = &m->arch;
     int64_t q_rows = (int64_t)a->H * a->D, v_dim = (int64_t)a->gdn_Hv * a->gdn_dv;
@@ -145,8 +145,7 @@ status model_open_state(model *m, err *e)
     plan_kv(m);
     plan_states(m);
     plan_scratch(m);
-    backend_limits limits = limits_of(m);
-    return m->be->ops->reserve(m->be, &limits, e);
+    return ERR_OK;
 }
 
 void model_close_state(model *m)

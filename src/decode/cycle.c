@@ -1,0 +1,227 @@
+#include "decode/cycle.h"
+
+#include "backend/dev_arena.h"
+#include "base/mem.h"
+#include "decode/cycle_priv.h"
+
+dev_buf cycle_view(dev_buf mem, int64_t offset, int64_t n)
+{
+    return (dev_buf){(char *)mem.ptr + offset, n * 4};
+}
+
+static int64_t field(int64_t *total, int64_t n)
+{
+    int64_t at = *total;
+    *total += (n * 4 + 15) / 16 * 16;
+    return at;
+}
+
+static void plan_regions(cycle *c)
+{
+    int64_t S = c->opt.n_slots, T = S * (c->max_draft + 1), M1 = S * (c->B - 1);
+    cycle_inputs *in = &c->in;
+    in->n_bytes = 0;
+    in->anchor = field(&in->n_bytes, S);
+    in->anchor_pos = field(&in->n_bytes, S);
+    in->ctx_begin = field(&in->n_bytes, S);
+    in->n_draft = field(&in->n_bytes, S);
+    in->max_new = field(&in->n_bytes, S);
+    in->lane_row = field(&in->n_bytes, S + 1);
+    in->lane_slot = field(&in->n_bytes, S);
+    in->block_ids = field(&in->n_bytes, S * c->B);
+    in->block_pos = field(&in->n_bytes, S * c->B);
+    in->row_index = field(&in->n_bytes, M1);
+    cycle_outputs *out = &c->out;
+    out->n_bytes = 0;
+    out->n_commit = field(&out->n_bytes, S);
+    out->emitted = field(&out->n_bytes, S * OPS_ROWS_MAX);
+    out->proposals = field(&out->n_bytes, M1);
+    out->token = field(&out->n_bytes, T);
+    out->logprob = field(&out->n_bytes, T);
+    out->n_small = out->n_bytes;
+    out->top_ids = field(&out->n_bytes, T * OPS_TOP_LOGPROBS);
+    out->top_logprobs = field(&out->n_bytes, T * OPS_TOP_LOGPROBS);
+}
+
+static void plan_memory(cycle *c)
+{
+    int64_t S = c->opt.n_slots;
+    c->lanes.policy = dev_arena_take(&c->mem, S * (int64_t)sizeof(sample_policy));
+    c->lanes.bias = dev_arena_take(&c->mem, S * OPS_BIAS_MAX * (int64_t)sizeof(sample_bias));
+    c->in.mem = dev_arena_take(&c->mem, c->in.n_bytes);
+    c->out.mem = dev_arena_take(&c->mem, c->out.n_bytes);
+}
+
+static status open_host(cycle *c, err *e)
+{
+    size_t T = (size_t)c->max_rows;
+    c->in.host = mem_new((size_t)c->in.n_bytes);
+    c->out.host = mem_new((size_t)c->out.n_bytes);
+    c->rows.ids = mem_new_array(4 * T, sizeof(int32_t));
+    if (!c->in.host || !c->out.host || !c->rows.ids)
+        return err_set(e, ERR_NOMEM, "cycle", -1, "host arrays of %zu rows", T);
+    c->rows.row_lane = c->rows.ids + T;
+    c->rows.row_pos = c->rows.ids + 2 * T;
+    c->rows.logit_row = c->rows.ids + 3 * T;
+    return ERR_OK;
+}
+
+static status open_files(cycle *c, err *e)
+{
+    const cycle_options *o = &c->opt;
+    TRY(load_model_open(&c->files, o->model, e));
+    if (c->files.is_draft)
+        return err_set(e, ERR_INVALID, o->model, -1, "is a draft, not a target model");
+    if (!o->draft) return ERR_OK;
+    TRY(load_model_open(&c->draft_files, o->draft, e));
+    if (!c->draft_files.is_draft)
+        return err_set(e, ERR_INVALID, o->draft, -1, "is not a DFlash draft");
+    c->has_draft = true;
+    return load_check_pair(&c->files.target, &c->draft_files.draft, e);
+}
+
+static status open_target(cycle *c, err *e)
+{
+    const cycle_options *o = &c->opt;
+    const arch_draft *d = &c->draft_files.draft;
+    int verify = c->max_draft + 1;
+    model_options mo = {
+        .n_slots = o->n_slots, .max_rows = c->max_rows, .verify_rows = verify,
+        .logit_rows = o->n_slots * verify, .max_context = o->max_context, .n_blocks = o->n_blocks,
+        .kv = o->kv, .n_taps = c->has_draft ? d->n_taps : 0, .taps = d->taps,
+        .keeps_layers = o->keeps_layers, .has_penalties = true,
+    };
+    if (mo.logit_rows < o->logit_rows) mo.logit_rows = o->logit_rows;
+    return model_open(&c->target, c->be, &c->files, &mo, e);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static status reserve(cycle *c, err *e)
+{
+    backend_limits a = model_limits(c->target);
+    if (c->has_draft) {
+        backend_limits b = draft_limits(c->drafter);
+        a.T = (int)larger(a.T, b.T);
+        a.E = larger(a.E, b.E);
+        a.K = larger(a.K, b.K);
+        a.N = larger(a.N, b.N);
+        a.F = larger(a.F, b.F);
+        a.M = (int)larger(a.M, b.M);
+        a.H = (int)larger(a.H, b.H);
+        a.G = (int)larger(a.G, b.G);
+        a.D = (int)larger(a.D, b.D);
+    }
+    return c->be->ops->reserve(c->be, &a, e);
+}
+
+static status open_parts(cycle *c, err *e)
+{
+    cycle_options *o = &c->opt;
+    TRY(open_files(c, e));
+    if (o->max_context == 0) o->max_context = c->files.target.max_position;
+    c->B = c->has_draft ? c->draft_files.draft.block : 1;
+    c->max_draft = c->B - 1;
+    if (o->max_draft >= 0 && o->max_draft < c->max_draft) c->max_draft = o->max_draft;
+    c->max_rows = o->prefill_rows;
+    if (c->max_rows < o->n_slots * (c->max_draft + 1)) c->max_rows = o->n_slots * (c->max_draft + 1);
+
+    TRY(backend_open(&c->be, &(backend_options){.name = o->backend, .n_threads = o->n_threads}, e));
+    TRY(open_target(c, e));
+    o->max_context = model_settings(c->target)->max_context;
+    o->n_blocks = model_settings(c->target)->n_blocks;
+    if (c->has_draft) {
+        draft_options d = {o->n_slots, c->max_rows, o->max_context};
+        TRY(draft_open(&c->drafter, c->be, &c->draft_files, &d, e));
+    }
+    plan_regions(c);
+    plan_memory(c);
+    TRY(dev_arena_open(&c->mem, c->be, e));
+    plan_memory(c);
+    c->lanes.counts = model_counts(c->target);
+    TRY(open_host(c, e));
+    return reserve(c, e);
+}
+
+status cycle_open(cycle **out, const cycle_options *o, err *e)
+{
+    if (o->n_slots < 1 || o->n_slots > 64)
+        return err_set(e, ERR_INVALID, "lanes", -1, "%d, want 1 to 64", o->n_slots);
+    if (o->prefill_rows < 1)
+        return err_set(e, ERR_INVALID, "prefill-rows", -1, "%d, want >= 1", o->prefill_rows);
+    cycle *c = mem_new(sizeof *c);
+    if (!c) return err_set(e, ERR_NOMEM, "cycle", -1, "cycle");
+    c->opt = *o;
+    status s = open_parts(c, e);
+    if (s != ERR_OK) {
+        cycle_close(c);
+        return s;
+    }
+    *out = c;
+    return ERR_OK;
+}
+
+void cycle_close(cycle *c)
+{
+    if (!c) return;
+    draft_close(c->drafter);
+    model_close(c->target);
+    if (c->be) {
+        dev_arena_close(&c->mem, c->be);
+        c->be->ops->close(c->be);
+    }
+    load_model_close(&c->draft_files);
+    load_model_close(&c->files);
+    mem_free(c->in.host);
+    mem_free(c->out.host);
+    mem_free(c->rows.ids);
+    mem_free(c);
+}
+
+const load_model *cycle_files(const cycle *c)
+{
+    return &c->files;
+}
+
+const backend *cycle_backend(const cycle *c)
+{
+    return c->be;
+}
+
+model *cycle_model(const cycle *c)
+{
+    return c->target;
+}
+
+cycle_memory cycle_bytes(const cycle *c)
+{
+    return (cycle_memory){model_bytes(c->target), c->has_draft ? draft_bytes(c->drafter) : 0};
+}
+
+bool cycle_has_draft(const cycle *c)
+{
+    return c->has_draft;
+}
+
+int cycle_max_draft(const cycle *c)
+{
+    return c->max_draft;
+}
+
+int64_t cycle_max_context(const cycle *c)
+{
+    return c->opt.max_context;
+}
+
+int64_t cycle_n_blocks(const cycle *c)
+{
+    return c->opt.n_blocks;
+}
+
+int cycle_block(const cycle *c)
+{
+    return c->has_draft ? c->B : 0;
+}

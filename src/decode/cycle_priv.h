@@ -1,0 +1,60 @@
+/* cycle: what is behind cycle.h, shared by opening, stepping and the probe. */
+#ifndef RIPTIDE_DECODE_CYCLE_PRIV_H
+#define RIPTIDE_DECODE_CYCLE_PRIV_H
+
+#include "decode/cycle.h"
+#include "decode/draft_priv.h"
+
+/* Index arrays of a cycle beyond the model's own: one image on the host, one copy. */
+typedef struct {
+    dev_buf mem;
+    uint8_t *host;  /* owned */
+    int64_t n_bytes;
+    int64_t anchor, anchor_pos, ctx_begin, n_draft, max_new, lane_row, lane_slot;
+    int64_t block_ids, block_pos, row_index; /* offsets */
+} cycle_inputs;
+
+/* What a cycle leaves for the host: one region, one copy back. */
+typedef struct {
+    dev_buf mem;
+    uint8_t *host;  /* owned */
+    int64_t n_bytes;
+    int64_t n_commit, emitted, proposals, token, logprob, top_ids, top_logprobs; /* offsets */
+    int64_t n_small; /* bytes without the top logprobs */
+} cycle_outputs;
+
+/* Host arrays of a batch, sized for prefill_rows. */
+typedef struct {
+    int32_t *ids, *row_lane, *row_pos, *logit_row; /* owned, one block at ids */
+    int32_t lane_row[64 + 1], lane_slot[64];
+} cycle_rows;
+
+struct cycle {
+    cycle_options opt;
+    backend *be;
+    load_model files, draft_files;
+    bool has_draft;
+    model *target;
+    draft *drafter;        /* NULL without */
+    int B;                 /* block rows of the draft, 1 without */
+    int max_draft;
+    int max_rows;
+    dev_arena mem;
+    sample_lanes lanes;
+    cycle_inputs in;
+    cycle_outputs out;
+    cycle_rows rows;
+    int64_t ctx_begin[64]; /* by slot: first position whose context is in the rings */
+};
+
+/* A view of n 32-bit words of a region. */
+dev_buf cycle_view(dev_buf mem, int64_t offset, int64_t n);
+
+/* Fill c->rows with the slices, upload, and run the target forward (advance). */
+status cycle_forward_slices(cycle *c, const cycle_slice *slices, int n);
+
+/* Fill and upload the arrays of a proposal for L lanes, and describe them. */
+status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L);
+draft_request cycle_draft_request(const cycle *c, int L);
+
+#endif

@@ -1,0 +1,272 @@
+/* Stepping: what is enqueued for a prompt slice and for a cycle. */
+#include <string.h>
+
+#include "base/asserts.h"
+#include "decode/cycle_priv.h"
+
+status cycle_reset(cycle *c, int slot)
+{
+    c->ctx_begin[slot] = 0;
+    return model_reset_slot(c->target, slot);
+}
+
+status cycle_set_policy(cycle *c, int slot, const sample_policy *p, const sample_bias *bias)
+{
+    const backend_ops *op = c->be->ops;
+    int64_t size = (int64_t)sizeof(sample_policy), bias_row = OPS_BIAS_MAX * (int64_t)sizeof *bias;
+    DASSERT(p->n_bias >= 0 && p->n_bias <= OPS_BIAS_MAX);
+    TRY(op->upload(c->be, dev_buf_at(c->lanes.policy, slot * size), p, size));
+    if (p->n_bias == 0) return ERR_OK;
+    return op->upload(c->be, dev_buf_at(c->lanes.bias, slot * bias_row), bias,
+                      p->n_bias * (int64_t)sizeof *bias);
+}
+
+status cycle_set_blocks(cycle *c, int slot, int from, const int32_t *blocks, int n)
+{
+    return model_set_table(c->target, slot, from, blocks, n);
+}
+
+/* Rows of one lane appended at T; returns the new T. */
+static int append_rows(cycle_rows *r, int T, int lane, int slot, int64_t pos, int n)
+{
+    for (int i = 0; i < n; i++) {
+        r->row_lane[T + i] = lane;
+        r->row_pos[T + i] = (int32_t)(pos + i);
+    }
+    r->lane_row[lane] = T;
+    r->lane_slot[lane] = slot;
+    return T + n;
+}
+
+static batch batch_of(const cycle_rows *r, int T, int L, int M, bool advance)
+{
+    return (batch){.T = T, .L = L, .ids = r->ids, .row_lane = r->row_lane, .row_pos = r->row_pos,
+                   .lane_row = r->lane_row, .lane_slot = r->lane_slot, .M = M,
+                   .logit_row = r->logit_row, .advance = advance};
+}
+
+status cycle_mark_prompt(cycle *c, int slot, const int32_t *ids, int n)
+{
+    for (int at = 0; at < n; at += c->max_rows) {
+        int rows = n - at < c->max_rows ? n - at : c->max_rows;
+        memcpy(c->rows.ids, ids + at, (size_t)rows * 4);
+        append_rows(&c->rows, 0, 0, slot, 0, rows);
+        c->rows.lane_row[1] = rows;
+        batch b = batch_of(&c->rows, rows, 1, 0, true);
+        TRY(model_upload(c->target, &b));
+        TRY(c->be->ops->count_prompt(
+            c->be, &(count_prompt_args){.rows = *model_rows(c->target), .counts = c->lanes.counts,
+                                        .V = model_arch(c->target)->V}));
+    }
+    return ERR_OK;
+}
+
+status cycle_forward_slices(cycle *c, const cycle_slice *slices, int n)
+{
+    cycle_rows *r = &c->rows;
+    int T = 0, M = 0;
+    for (int l = 0; l < n; l++) {
+        const cycle_slice *s = &slices[l];
+        DASSERT(s->n >= 1 && T + s->n <= c->max_rows);
+        memcpy(r->ids + T, s->ids, (size_t)s->n * 4);
+        T = append_rows(r, T, l, s->slot, s->pos, s->n);
+        for (int i = T - s->n_logits; i < T; i++) r->logit_row[M++] = i;
+    }
+    r->lane_row[n] = T;
+    batch b = batch_of(r, T, n, M, true);
+    TRY(model_upload(c->target, &b));
+    return model_forward(c->target);
+}
+
+/* Whether any slice holds a position that a later block can still see. A slice that is left out
+ * moves the lane's ctx_begin past it. */
+static bool wants_context(cycle *c, const cycle_slice *slices, int n)
+{
+    int window = draft_window(c->drafter);
+    bool wanted = window == 0;
+    for (int l = 0; l < n; l++)
+        if (slices[l].pos + slices[l].n + window > slices[l].prompt_end) wanted = true;
+    for (int l = 0; l < n && !wanted; l++) c->ctx_begin[slices[l].slot] = slices[l].pos + slices[l].n;
+    return wanted;
+}
+
+status cycle_prefill(cycle *c, const cycle_slice *slices, int n)
+{
+    TRY(cycle_forward_slices(c, slices, n));
+    if (!c->has_draft || !wants_context(c, slices, n)) return ERR_OK;
+    return draft_context(c->drafter, c->target, (dev_buf){0});
+}
+
+status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L)
+{
+    cycle_inputs *in = &c->in;
+    int32_t *anchor = (int32_t *)(void *)(in->host + in->anchor);
+    int32_t *anchor_pos = (int32_t *)(void *)(in->host + in->anchor_pos);
+    int32_t *ctx_begin = (int32_t *)(void *)(in->host + in->ctx_begin);
+    int32_t *n_draft = (int32_t *)(void *)(in->host + in->n_draft);
+    int32_t *max_new = (int32_t *)(void *)(in->host + in->max_new);
+    int32_t *lane_row = (int32_t *)(void *)(in->host + in->lane_row);
+    int32_t *lane_slot = (int32_t *)(void *)(in->host + in->lane_slot);
+    int32_t *block_ids = (int32_t *)(void *)(in->host + in->block_ids);
+    int32_t *block_pos = (int32_t *)(void *)(in->host + in->block_pos);
+    int32_t *row_index = (int32_t *)(void *)(in->host + in->row_index);
+    int32_t mask = c->has_draft ? draft_mask_id(c->drafter) : 0;
+    int B = c->B, T = 0;
+    for (int l = 0; l < L; l++) {
+        const cycle_lane *a = &lanes[l];
+        anchor[l] = a->anchor;
+        anchor_pos[l] = (int32_t)a->pos;
+        ctx_begin[l] = (int32_t)c->ctx_begin[a->slot];
+        n_draft[l] = a->n_draft;
+        max_new[l] = a->max_new;
+        lane_slot[l] = a->slot;
+        lane_row[l] = T;
+        T += a->n_draft + 1;
+        for (int i = 0; i < B; i++) {
+            block_ids[l * B + i] = i == 0 ? a->anchor : mask;
+            block_pos[l * B + i] = (int32_t)a->pos + i;
+            if (i > 0) row_index[l * (B - 1) + i - 1] = l * B + i;
+        }
+    }
+    lane_row[L] = T;
+    return c->be->ops->upload(c->be, in->mem, in->host, in->n_bytes);
+}
+
+draft_request cycle_draft_request(const cycle *c, int L)
+{
+    const cycle_inputs *in = &c->in;
+    int B = c->B;
+    return (draft_request){
+        .L = L, .anchor = cycle_view(in->mem, in->anchor, L),
+        .anchor_pos = cycle_view(in->mem, in->anchor_pos, L),
+        .ctx_begin = cycle_view(in->mem, in->ctx_begin, L),
+        .n_draft = cycle_view(in->mem, in->n_draft, L),
+        .lane_slot = cycle_view(in->mem, in->lane_slot, L),
+        .lane_row = cycle_view(in->mem, in->lane_row, L + 1),
+        .block_ids = cycle_view(in->mem, in->block_ids, (int64_t)L * B),
+        .block_pos = cycle_view(in->mem, in->block_pos, (int64_t)L * B),
+        .row_index = cycle_view(in->mem, in->row_index, (int64_t)L * (B - 1)),
+        .lanes = c->lanes,
+        .proposals = cycle_view(c->out.mem, c->out.proposals, (int64_t)L * (B - 1)),
+        .verify_ids = model_rows(c->target)->ids,
+    };
+}
+
+/* The verify rows: an anchor and room for its proposals, a lane after the other. */
+static status upload_rows(cycle *c, const cycle_lane *lanes, int L, bool advance)
+{
+    cycle_rows *r = &c->rows;
+    int T = 0;
+    for (int l = 0; l < L; l++) {
+        int n = lanes[l].n_draft + 1;
+        for (int i = 0; i < n; i++) {
+            r->ids[T + i] = lanes[l].anchor; /* rows above 0 are overwritten by the proposals */
+            r->logit_row[T + i] = T + i;
+        }
+        T = append_rows(r, T, l, lanes[l].slot, lanes[l].pos, n);
+    }
+    r->lane_row[L] = T;
+    batch b = batch_of(r, T, L, T, advance);
+    return model_upload(c->target, &b);
+}
+
+typedef struct {
+    bool has_proposals, wants_logprobs;
+} cycle_kind;
+
+static status sample_and_accept(cycle *c, int L, cycle_kind kind)
+{
+    const backend_ops *op = c->be->ops;
+    const ops_rows *rows = model_rows(c->target);
+    const cycle_outputs *o = &c->out;
+    int V = model_arch(c->target)->V;
+    int64_t T = rows->T;
+    sample_args a = {.logits = model_logits(c->target), .row = model_logit_row(c->target),
+                     .rows = *rows, .lanes = c->lanes, .token = cycle_view(o->mem, o->token, T),
+                     .M = rows->T, .V = V};
+    if (kind.wants_logprobs) {
+        a.logprob = cycle_view(o->mem, o->logprob, T);
+        a.top_ids = cycle_view(o->mem, o->top_ids, T * OPS_TOP_LOGPROBS);
+        a.top_logprobs = cycle_view(o->mem, o->top_logprobs, T * OPS_TOP_LOGPROBS);
+    }
+    TRY(op->sample(c->be, &a));
+    return op->accept(c->be, &(accept_args){
+        .rows = *rows, .token = a.token, .max_new = cycle_view(c->in.mem, c->in.max_new, L),
+        .lanes = c->lanes, .n_commit = cycle_view(o->mem, o->n_commit, L),
+        .emitted = cycle_view(o->mem, o->emitted, (int64_t)L * OPS_ROWS_MAX), .V = V});
+}
+
+static status enqueue(cycle *c, int L, cycle_kind kind)
+{
+    dev_buf n_commit = cycle_view(c->out.mem, c->out.n_commit, L);
+    if (kind.has_proposals) {
+        draft_request r = cycle_draft_request(c, L);
+        TRY(draft_propose(c->drafter, c->target, &r));
+    }
+    TRY(model_forward(c->target));
+    TRY(sample_and_accept(c, L, kind));
+    if (kind.has_proposals) TRY(model_commit(c->target, n_commit));
+    return c->has_draft ? draft_context(c->drafter, c->target, n_commit) : ERR_OK;
+}
+
+/* Everything a captured graph depends on beside device data. */
+static uint64_t graph_key(const cycle *c, int L, cycle_kind kind)
+{
+    const ops_rows *rows = model_rows(c->target);
+    uint64_t length = 0;
+    for (int64_t n = rows->max_len; n > OPS_BLOCK; n /= 2) length++;
+    return 1u | (uint64_t)kind.has_proposals << 1 | (uint64_t)kind.wants_logprobs << 2 |
+           (uint64_t)L << 8 | (uint64_t)rows->T << 16 | (uint64_t)rows->max_rows << 32 |
+           length << 40;
+}
+
+static void read_result(const cycle *c, const cycle_lane *lane, int l, int row, bool logprobs,
+                        cycle_result *out)
+{
+    const cycle_outputs *o = &c->out;
+    const int32_t *n_commit = (const int32_t *)(const void *)(o->host + o->n_commit);
+    const int32_t *emitted = (const int32_t *)(const void *)(o->host + o->emitted);
+    const int32_t *proposals = (const int32_t *)(const void *)(o->host + o->proposals);
+    const float *logprob = (const float *)(const void *)(o->host + o->logprob);
+    const int32_t *top_ids = (const int32_t *)(const void *)(o->host + o->top_ids);
+    const float *top_lp = (const float *)(const void *)(o->host + o->top_logprobs);
+    out->n = n_commit[l];
+    out->n_drafted = lane->n_draft;
+    out->n_accepted = 0;
+    memcpy(out->ids, emitted + l * OPS_ROWS_MAX, sizeof out->ids);
+    for (int i = 0; i < lane->n_draft; i++) {
+        out->proposals[i] = proposals[l * (c->B - 1) + i];
+        if (out->n_accepted == i && i < out->n && out->proposals[i] == out->ids[i])
+            out->n_accepted++;
+    }
+    for (int i = 0; logprobs && i < out->n; i++) {
+        size_t at = (size_t)(row + i) * OPS_TOP_LOGPROBS;
+        out->logprob[i] = logprob[row + i];
+        memcpy(out->top_ids[i], top_ids + at, sizeof out->top_ids[i]);
+        memcpy(out->top_logprobs[i], top_lp + at, sizeof out->top_logprobs[i]);
+    }
+}
+
+status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
+{
+    cycle_kind kind = {false, false};
+    for (int l = 0; l < L; l++) {
+        DASSERT(lanes[l].n_draft >= 0 && lanes[l].n_draft <= c->max_draft);
+        if (lanes[l].n_draft > 0) kind.has_proposals = true;
+        if (lanes[l].wants_logprobs) kind.wants_logprobs = true;
+    }
+    /* With one row a lane that row is always right, so states may move at once. */
+    TRY(upload_rows(c, lanes, L, !kind.has_proposals));
+    TRY(cycle_upload_inputs(c, lanes, L));
+    uint64_t key = graph_key(c, L, kind);
+    if (!c->be->ops->graph_replay(c->be, key)) {
+        TRY(c->be->ops->graph_begin(c->be, key));
+        TRY(enqueue(c, L, kind));
+        TRY(c->be->ops->graph_end(c->be));
+    }
+    TRY(c->be->ops->download(c->be, c->out.host, c->out.mem,
+                             kind.wants_logprobs ? c->out.n_bytes : c->out.n_small));
+    for (int l = 0; l < L; l++)
+        read_result(c, &lanes[l], l, c->rows.lane_row[l], kind.wants_logprobs, &out[l]);
+    return ERR_OK;
+}

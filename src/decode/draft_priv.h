@@ -1,0 +1,64 @@
+/* draft: the DFlash and DFlash2 drafter (model-spec 3): context from the target's hidden states,
+ * and a block of proposals in one pass.
+ *
+ * Borrows embedding, head, taps and rows from the target model. Its bits are exempt from
+ * Identity: they decide how much is accepted, never what is emitted.
+ * Thread: the one that owns the backend. */
+#ifndef RIPTIDE_DECODE_DRAFT_PRIV_H
+#define RIPTIDE_DECODE_DRAFT_PRIV_H
+
+#include "load/load.h"
+#include "model/model.h"
+
+typedef struct draft draft;
+
+typedef struct {
+    int n_slots, max_rows;
+    int64_t max_context;
+} draft_options;
+
+/* files are borrowed only during the call on backends that copy weights, else until close.
+ * Returns  NOMEM, FORMAT, INVALID */
+status draft_open(draft **d, backend *b, const load_model *files, const draft_options *o, err *e);
+void draft_close(draft *d);
+
+int draft_block(const draft *d);        /* B */
+/* Positions a row of context can still be seen from: a prompt position older than this before
+ * the anchor need not be computed; 0 = all are needed. */
+int draft_window(const draft *d);
+int64_t draft_bytes(const draft *d);    /* weights + rings + scratch on the device */
+
+/* As model_limits. */
+backend_limits draft_limits(const draft *d);
+
+/* Compute context K, V from the target's taps of the last forward and store the first
+ * n_commit[l] rows of each lane (all rows when n_commit is empty). Enqueues only. */
+status draft_context(draft *d, const model *target, dev_buf n_commit);
+
+/* Index arrays of a proposal, device memory, all by lane of the call. */
+typedef struct {
+    int L;
+    dev_buf anchor;     /* i32 [L] */
+    dev_buf anchor_pos; /* i32 [L] */
+    dev_buf ctx_begin;  /* i32 [L] */
+    dev_buf n_draft;    /* i32 [L] */
+    dev_buf lane_slot;  /* i32 [L] */
+    dev_buf lane_row;   /* i32 [L+1] */
+    dev_buf block_ids;  /* i32 [L*B] anchor, then mask ids */
+    dev_buf block_pos;  /* i32 [L*B] */
+    dev_buf row_index;  /* i32 [L*(B-1)] rows 1..B-1 of each block */
+    sample_lanes lanes;
+    dev_buf proposals;  /* i32 [L, B-1] out */
+    dev_buf verify_ids; /* i32 [T] out */
+} draft_request;
+
+/* Run the block and the selector's walk. Enqueues only. */
+status draft_propose(draft *d, const model *target, const draft_request *r);
+
+/* Views of the last calls, for parity tests: f32 [L*(B-1), V]; act [L*(B-1), E]; act [T, E]. */
+dev_buf draft_logits(const draft *d);
+dev_buf draft_hidden(const draft *d);
+dev_buf draft_features(const draft *d);
+int32_t draft_mask_id(const draft *d);
+
+#endif
