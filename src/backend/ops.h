@@ -5,7 +5,7 @@
  * draft block. "act" is backend.act (f32 on ref and cpu, bf16 on cuda). All dev_buf are in the
  * backend's memory, row-major and dense unless a stride is named. Sizes are host numbers; what
  * changes from step to step under a captured graph (positions, lanes, lengths) is device data.
- * Unless said otherwise an output must not alias an input. */
+ * Unless said otherwise an output must not alias an input. An empty dev_buf has ptr NULL. */
 #ifndef RIPTIDE_BACKEND_OPS_H
 #define RIPTIDE_BACKEND_OPS_H
 
@@ -30,8 +30,9 @@ enum {
 };
 
 /* The rows of a call and the lanes they belong to. A lane's rows are consecutive, at ascending
- * consecutive positions. A padding row has row_lane -1: ops may compute anything for it but must
- * not touch a cache or state. */
+ * consecutive positions; a lane may have none. A padding row has row_lane -1 and stands behind all
+ * lanes, at lane_row[L] or later: ops may compute anything for it but must not touch a cache or
+ * state. */
 typedef struct {
     int T, L;
     int max_rows;           /* most rows of one lane in this call */
@@ -342,7 +343,8 @@ typedef struct {
 
 /* Coupled sampling (design.md "Identity"). For row m, which continues row r = row[m] of lane l:
  *   y = logits[m]; masked ids become -inf; y += bias; then penalties with the lane's counts plus
- *   the block's own tokens ids[lane_row[l]+1 .. r]: repetition (counted or in the prompt):
+ *   the block's own tokens ids[lane_row[l]+1 .. r], unless is_prompt: repetition (counted or in
+ *   the prompt):
  *   y > 0 ? y / rep : y * rep;  y -= frequency * count + presence * (count > 0)
  *   temperature 0: token = argmax y, ties to the lower id
  *   else z = y / temperature; survivors: z >= max z + log(min_p); then the top_k largest (ties:
@@ -361,6 +363,7 @@ typedef struct {
     dev_buf top_ids;  /* i32 [M, OPS_TOP_LOGPROBS] out, or empty: largest raw logits, descending */
     dev_buf top_logprobs; /* f32 alike */
     int M, V;
+    bool is_prompt;   /* the call's rows are prompt, not proposals: none of their ids counts */
 } sample_args;
 
 /* The drafter's walk (model-spec F2, F3) with the target's own policy and noise. Lane l, i in

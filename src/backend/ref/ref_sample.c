@@ -29,7 +29,7 @@ static void adjust(const sample_args *a, int64_t m, int lane, const sample_polic
     if (p->repetition == 1 && p->frequency == 0 && p->presence == 0) return;
     const uint32_t *counts = (const uint32_t *)a->lanes.counts.ptr + slot * a->V;
     const int32_t *ids = ref_i32(a->rows.ids);
-    int first = ref_i32(a->rows.lane_row)[lane] + 1, last = ref_i32(a->row)[m];
+    int first = ref_i32(a->rows.lane_row)[lane] + 1, last = a->is_prompt ? 0 : ref_i32(a->row)[m];
     for (int i = 0; i < a->V; i++) {
         int n_more = 0;
         for (int t = first; t <= last; t++) n_more += ids[t] == i;
