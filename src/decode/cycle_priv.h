@@ -2,6 +2,7 @@
 #ifndef RIPTIDE_DECODE_CYCLE_PRIV_H
 #define RIPTIDE_DECODE_CYCLE_PRIV_H
 
+#include "backend/dev_arena.h"
 #include "decode/cycle.h"
 #include "decode/draft_priv.h"
 
