@@ -1,111 +1,159 @@
 # riptide: one Makefile. `make help` lists the targets. All output goes to $(BUILD).
-# Layers: each folder of src/ is an archive; tests link only the archives their folder may use.
+# Each folder of src/ is an archive; a folder's tests link only the archives it may use, which
+# tools/layers.txt tells. Targets that only call other tools are in tools/targets.mk.
 
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 BUILD ?= build
 OPT ?= -O2
 SAN ?=
 NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
 PREFIX ?= /usr/local
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
-CFLAGS += -std=c11 -D_GNU_SOURCE -g $(OPT) $(SAN) $(WARN) -Isrc -I$(BUILD)/gen -fno-math-errno -ffp-contract=off -MMD -MP
-LDFLAGS += $(SAN)
-LDLIBS := -luv -lpcre2-8 -lutf8proc -lxxhash -lcrypto -lpthread -lm
+all:
 
-FOLDERS := base tensor token chat cache load backend sample model decode engine server cli bench
+# --- what is built -----------------------------------------------------------------------------
+
+ifeq ($(filter clean help format,$(MAKECMDGOALS)),)
+include $(BUILD)/gen/layers.mk
+endif
+$(BUILD)/gen/layers.mk: tools/layers.txt tools/layers_mk.awk
+	@mkdir -p $(@D)
+	@awk -f tools/layers_mk.awk tools/layers.txt > $@.part && mv $@.part $@
+
 srcs = $(sort $(shell find src/$(1) -name '*.c' 2>/dev/null))
 obj = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
+DEPS_all := $(FOLDERS)
+libs = $(foreach f,$(DEPS_$(1)),$(BUILD)/lib$(f).a)
+MAINS := $(wildcard src/*/*_main.c)
 
-# Which archives a folder links, nearest first: the table of tools/layers.txt, closed.
-DEPS_base    := base
-DEPS_tensor  := tensor base
-DEPS_token   := token base
-DEPS_chat    := chat base
-DEPS_cache   := cache base
-DEPS_load    := load tensor base
-DEPS_backend := backend tensor base
-DEPS_sample  := sample token base
-DEPS_model   := model load backend tensor base
-DEPS_decode  := decode model load backend tensor base
-DEPS_engine  := engine decode model sample load backend cache token tensor base
-DEPS_server  := server engine decode model sample load backend cache chat token tensor base
-DEPS_cli     := cli server engine decode model sample load backend cache chat token tensor base
-DEPS_bench   := bench $(DEPS_cli)
-
-CUDA_SRCS := $(sort $(shell find src/backend/cuda -name '*.cu' 2>/dev/null))
+# CUDA is built where there is a compiler for it; without one the rest is complete.
+CUDA_SRCS := $(sort $(wildcard src/backend/cuda/*.cu))
 ifneq ($(NVCC),)
-ifneq ($(CUDA_SRCS),)
+ifneq ($(wildcard src/backend/cuda/cuda_backend.cu),)
 HAS_CUDA := 1
-CUDA_DIR := $(patsubst %/bin/nvcc,%,$(NVCC))
-CFLAGS_registry := -DRIPTIDE_CUDA
+CUDA_DIR := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_OBJS := $(patsubst src/%.cu,$(BUILD)/obj/%.cu.o,$(CUDA_SRCS))
-LDLIBS += -L$(CUDA_DIR)/lib64 -lcudart_static -ldl -lrt -lstdc++
+CUDA_LIBS := -L$(CUDA_DIR)/lib64 -lcudart_static -ldl -lrt -lstdc++
 endif
 endif
-NVFLAGS ?= -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_80,code=compute_80
-NVFLAGS += -Isrc -lineinfo --expt-relaxed-constexpr -Xcompiler -Wall,-Wextra,-Werror --Werror all-warnings
+
+# --- how ---------------------------------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+FLAGS := -std=c11 -D_GNU_SOURCE -g $(OPT) $(SAN) $(WARN) -Isrc -I$(BUILD)/gen -fno-math-errno \
+	-ffp-contract=off -MMD -MP $(CFLAGS)
+LDLIBS := -luv -lpcre2-8 -lutf8proc -lxxhash -lcrypto $(CUDA_LIBS) -lpthread -lm
+NVFLAGS ?= -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a \
+	-gencode arch=compute_80,code=compute_80
+NVFLAGS += -Isrc -lineinfo --expt-relaxed-constexpr -Xcompiler -Wall,-Wextra,-Werror \
+	--Werror all-warnings
+# $(1) objects, $(2) the folder whose archives are linked
+link = $(CC) $(SAN) $(LDFLAGS) -o $@ $(1) -Wl,--start-group $(call libs,$(2)) \
+	$(if $(filter server,$(DEPS_$(2))),$(LLHTTP)) -Wl,--end-group $(3) $(LDLIBS)
 
 # The suffix of a kernel file sets the instruction set it is compiled for.
-%_avx2.o: ISA := -mavx2 -mfma -mf16c -mbmi2
-%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mbmi2
-%_avx512vnni.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mbmi2
-%_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mavx2 -mfma -mf16c -mbmi2
-# `ref` is the definition: plain loops, vectorised by the compiler only where that keeps the order.
-$(BUILD)/obj/backend/ref/%.o: OPT_EXTRA := -O3
-$(BUILD)/obj/backend/cpu/%.o: OPT_EXTRA := -O3
-$(BUILD)/obj/backend/registry.o: OPT_EXTRA := $(CFLAGS_registry)
+AVX2 := -mavx2 -mfma -mf16c -mbmi2
+AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq
+%_avx2.o: ISA := $(AVX2)
+%_avx512.o: ISA := $(AVX512)
+%_avx512vnni.o: ISA := $(AVX512) -mavx512vnni
+%_avx512bf16.o: ISA := $(AVX512) -mavx512vnni -mavx512bf16
+# Kernels are loops: -O3. `ref` is the definition, vectorised only where that keeps the order.
+$(BUILD)/obj/backend/ref/%.o: EXTRA := $(if $(SAN),,-O3)
+$(BUILD)/obj/backend/cpu/%.o: EXTRA := $(if $(SAN),,-O3)
+$(BUILD)/obj/base/%.o: EXTRA := -Wconversion
+$(BUILD)/obj/backend/registry.o: EXTRA := $(if $(HAS_CUDA),-DRIPTIDE_CUDA)
+# The HTTP parser comes from Debian as C sources; strict mode refuses what others let pass.
+LLHTTP_DIR ?= /usr/share/llhttp
+LLHTTP_INCLUDE ?= /usr/share/include/llhttp
+LLHTTP := $(BUILD)/libllhttp.a
+$(BUILD)/obj/server/%.o: EXTRA := -isystem $(LLHTTP_INCLUDE)
 
-.PHONY: all cuda test fast asan tsan ubsan fuzz bench check format install clean help
-all: $(BUILD)/riptide
-ifeq ($(HAS_CUDA),)
-	@echo "note: no nvcc found (or no CUDA sources): built without the cuda backend"
+.PHONY: all test fast asan tsan ubsan fuzz check format install clean help FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(if $(filter src/cli/cli_main.c,$(MAINS)),$(BUILD)/riptide,$(call libs,all))
+ifneq ($(HAS_CUDA),1)
+	@echo "note: built without the cuda backend: $(if $(NVCC),it has no sources,no nvcc found)"
 endif
 
-$(BUILD)/obj/%.o: src/%.c | $(BUILD)/gen/.dir
+$(BUILD)/obj/%.o: src/%.c | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(OPT_EXTRA) $(ISA) -c $< -o $@
+	$(CC) $(FLAGS) $(EXTRA) $(ISA) -c $< -o $@
 
 $(BUILD)/obj/%.cu.o: src/%.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(NVFLAGS) -MMD -MP -MF $(BUILD)/obj/$*.cu.d -c $< -o $@
 
-$(BUILD)/gen/.dir:
-	@mkdir -p $(@D) && touch $@
+$(BUILD)/obj/llhttp/%.o: $(LLHTTP_DIR)/%.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -g $(OPT) $(SAN) -w -DLLHTTP_STRICT_MODE=1 -I$(LLHTTP_INCLUDE) -c $< -o $@
+$(LLHTTP): $(BUILD)/obj/llhttp/llhttp.o $(BUILD)/obj/llhttp/api.o $(BUILD)/obj/llhttp/http.o
+	@rm -f $@
+	ar rcs $@ $^
 
+# A hash of the sources, for benchmark records and file names of caches. Written only when it
+# changes, so that only what includes it is compiled again.
+$(BUILD)/gen/build_id.h: FORCE
+	@mkdir -p $(@D)
+	@sh tools/build_id.sh $@
+
+# $(1) folder. Mains stay outside the archive: each is linked into its own program.
 define archive
-$(BUILD)/lib$(1).a: $(call obj,$(call srcs,$(1))) $(if $(filter backend,$(1)),$(CUDA_OBJS))
-	@rm -f $$@; mkdir -p $$(@D); ar rcs $$@ $$^
+$(BUILD)/lib$(1).a: $(call obj,$(filter-out $(MAINS),$(call srcs,$(1)))) $(if $(filter backend,$(1)),$(CUDA_OBJS))
+	@rm -f $$@; mkdir -p $$(@D)
+	ar rcs $$@ $$^
 endef
 $(foreach f,$(FOLDERS),$(eval $(call archive,$(f))))
 
-libs = $(foreach f,$(DEPS_$(1)),$(BUILD)/lib$(f).a)
+# The program links every folder.
+$(BUILD)/riptide: $(BUILD)/obj/cli/cli_main.o $(call libs,all) $(LLHTTP)
+	$(call link,$<,all)
 
-$(BUILD)/riptide: $(call libs,bench) $(BUILD)/obj/cli/cli_main.o
-	$(CC) $(LDFLAGS) -o $@ $(BUILD)/obj/cli/cli_main.o -Wl,--start-group $(call libs,bench) -Wl,--end-group $(LDLIBS)
+# --- tests -------------------------------------------------------------------------------------
+# tests/unit/<folder>/test_x.c links what that folder may use, tests/ops/test_x.c what backend may;
+# tests/model/test_x.c, tests/oracle/x_probe.c and tests/fuzz/fuzz_x.c link everything, unless
+# their first line says `links: <folder>`.
 
-# tests/unit/<folder>/test_x.c, tests/ops/test_x.c, tests/model/test_x.c: one cmocka binary each.
 TEST_SRCS := $(sort $(wildcard tests/unit/*/test_*.c tests/ops/test_*.c tests/model/test_*.c))
-TEST_BINS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRCS))
-TEST_SUPPORT := $(BUILD)/tests/support/test_main.o $(BUILD)/tests/support/guard.o
+FAST_SRCS := $(filter tests/unit/% tests/ops/%,$(TEST_SRCS)) \
+	$(shell grep -l -m1 'tags:.*fast' $(filter tests/model/%,$(TEST_SRCS)) /dev/null)
+PROBE_SRCS := $(sort $(wildcard tests/oracle/*_probe.c))
+FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+bins = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
+TEST_BINS := $(call bins,$(TEST_SRCS))
+FAST_BINS := $(call bins,$(FAST_SRCS))
+PROBE_BINS := $(call bins,$(PROBE_SRCS))
+FUZZ_BINS := $(call bins,$(FUZZ_SRCS))
+TEST_SUPPORT := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/support/*.c))
+links = $(or $(shell sed -n '1s/.*links: *\([a-z]*\).*/\1/p' $(1)),all)
 
-$(BUILD)/tests/support/%.o: tests/support/%.c
+$(BUILD)/tests/%.o: tests/%.c | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests -c $< -o $@
+	$(CC) $(FLAGS) -Itests -c $< -o $@
 
-define unit_rule
-$(BUILD)/tests/unit/$(1)/%: tests/unit/$(1)/%.c $(TEST_SUPPORT) $(call libs,$(1))
-	@mkdir -p $$(@D)
-	$(CC) $(CFLAGS) -Itests -o $$@ $$< $(TEST_SUPPORT) $(LDFLAGS) -Wl,--start-group $(call libs,$(1)) -Wl,--end-group -lcmocka $(LDLIBS)
+# $(1) path below tests/ without suffix, $(2) folder
+define test_rule
+$(BUILD)/tests/$(1): $(BUILD)/tests/$(1).o $(TEST_SUPPORT) $(call libs,$(2)) $(if $(filter server,$(DEPS_$(2))),$(LLHTTP))
+	$$(call link,$$< $(TEST_SUPPORT),$(2),-lcmocka)
 endef
-$(foreach f,$(FOLDERS),$(eval $(call unit_rule,$(f))))
-$(BUILD)/tests/ops/%: tests/ops/%.c $(TEST_SUPPORT) $(call libs,backend)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests -o $@ $< $(TEST_SUPPORT) $(LDFLAGS) -Wl,--start-group $(call libs,backend) -Wl,--end-group -lcmocka $(LDLIBS)
-$(BUILD)/tests/model/%: tests/model/%.c $(TEST_SUPPORT) $(call libs,cli)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests -o $@ $< $(TEST_SUPPORT) $(LDFLAGS) -Wl,--start-group $(call libs,cli) -Wl,--end-group -lcmocka $(LDLIBS)
+$(foreach t,$(filter tests/unit/%,$(TEST_SRCS)),$(eval $(call \
+	test_rule,$(t:tests/%.c=%),$(word 3,$(subst /, ,$(t))))))
+$(foreach t,$(filter tests/ops/%,$(TEST_SRCS)),$(eval $(call test_rule,$(t:tests/%.c=%),backend)))
+$(foreach t,$(filter tests/model/%,$(TEST_SRCS)),$(eval $(call \
+	test_rule,$(t:tests/%.c=%),$(call links,$(t)))))
+
+# $(1) path below tests/ without suffix, $(2) folder, $(3) more to link
+define program_rule
+$(BUILD)/tests/$(1): $(BUILD)/tests/$(1).o $(call libs,$(2)) $(if $(filter server,$(DEPS_$(2))),$(LLHTTP))
+	$$(call link,$$<,$(2),$(3))
+endef
+$(foreach t,$(PROBE_SRCS),$(eval $(call program_rule,$(t:tests/%.c=%),$(call links,$(t)))))
+$(foreach t,$(FUZZ_SRCS),$(eval $(call program_rule,$(t:tests/%.c=%),$(call links,$(t)),-fsanitize=fuzzer)))
 
 include tools/targets.mk
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/tests -name '*.d' 2>/dev/null)

@@ -1,11 +1,61 @@
-# Targets that only call other tools; included by the Makefile.
-test: all $(TEST_BINS)
-	python3 tests/run.py --build $(BUILD)
-fast: $(TEST_BINS)
-	python3 tests/run.py --build $(BUILD) --tag fast
-asan:
-	$(MAKE) BUILD=build/asan SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT=-O1 NVCC= fast
-tsan:
-	$(MAKE) BUILD=build/tsan SAN="-fsanitize=thread" OPT=-O1 NVCC= fast
-clean:
+# Targets that only call other tools; included by the Makefile. The comment behind ## is the help.
+
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+FUZZ_SECONDS ?= 60
+# A child make with its own build folder. CUDA is left out: the sanitizers cannot look into it.
+SUB = +$(MAKE) --no-print-directory NVCC=
+
+test: all $(TEST_BINS) $(PROBE_BINS) ## build and run every test
+	$(PYTHON) tests/run.py --build $(BUILD)
+
+fast: $(FAST_BINS) ## the tests that need no model: units, ops
+	$(PYTHON) tests/run.py --build $(BUILD) --tag fast
+
+asan: ## the fast tests under the address and undefined behaviour sanitizers
+	$(SUB) BUILD=build/asan OPT=-O1 fast \
+	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+
+ubsan: ## the fast tests under the undefined behaviour sanitizer alone
+	$(SUB) BUILD=build/ubsan OPT=-O1 SAN="-fsanitize=undefined -fno-sanitize-recover=all" fast
+
+tsan: ## the fast tests under the thread sanitizer
+	$(SUB) BUILD=build/tsan OPT=-O1 SAN="-fsanitize=thread" fast
+
+clang: ## build everything with clang too (its warnings differ)
+	$(SUB) BUILD=build/clang CC=clang all tests
+
+tests: $(TEST_BINS) $(PROBE_BINS) ## build all tests without running them
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS (needs clang)
+	$(SUB) BUILD=build/fuzz CC=clang OPT=-O1 fuzz-bins \
+	    SAN="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all"
+	sh tools/fuzz_run.sh build/fuzz $(FUZZ_SECONDS)
+
+fuzz-bins: $(FUZZ_BINS)
+
+check: ## layers, style rules, format, linter
+	$(PYTHON) tools/check_layers.py
+	$(PYTHON) tools/check_style.py
+	sh tools/check_format.sh
+	sh tools/check_lint.sh
+
+format: ## rewrite the sources as .clang-format says
+	sh tools/check_format.sh --fix
+
+install: all ## put the program and the bundled models under PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/riptide/models
+	install -m 755 $(BUILD)/riptide $(DESTDIR)$(PREFIX)/bin/riptide
+	for m in models/*/; do \
+	    d=$(DESTDIR)$(PREFIX)/share/riptide/$$m; \
+	    install -d $$d && install -m 644 $$m* $$d || exit 1; \
+	done
+
+clean: ## remove everything that was built
 	rm -rf build
+
+help: ## this list
+	@echo "variables: BUILD=$(BUILD) CC=$(CC) OPT=$(OPT) PREFIX=$(PREFIX) NVCC=$(NVCC)"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' tools/targets.mk | expand -t 12
+	@echo "  all         the program \$$(BUILD)/riptide (the default)"
+
+.PHONY: clang tests fuzz-bins

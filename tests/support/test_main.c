@@ -77,6 +77,8 @@ double test_normal(uint64_t *state)
 /* Usage: test_x [substring of a name] */
 int main(int argc, char **argv)
 {
+    /* The runner reads a pipe: a crash must not take the lines before it along. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     struct CMUnitTest *tests = calloc((size_t)n_tests + 1, sizeof *tests);
     int n = 0;
     for (test_case *t = first; t; t = t->next) {
