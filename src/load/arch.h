@@ -51,6 +51,7 @@ typedef struct {
     int conv_taps, conv_group;   /* 2, 16; v2 only */
     int select_rank, select_top_k; /* 256, 16; v2 only */
     int32_t mask_id;
+    int n_target_layers;         /* of the target it was trained on, 0 when the file does not say */
     int n_taps;
     int taps[ARCH_TAPS_MAX];     /* target layer ids whose output is read, ascending */
     float logit_scale;           /* output_multiplier, default 1 */

@@ -64,6 +64,17 @@ tensor tensor_rows(const tensor *t, int64_t from, int64_t to)
     return r;
 }
 
+tensor tensor_slice_rows(const tensor *t, int64_t from, int64_t to)
+{
+    ASSERT(t->n_dims == 3 && !t->slice_stride && 0 <= from && from <= to && to <= t->shape[1]);
+    tensor r = *t;
+    r.shape[1] = to - from;
+    r.n_bytes = span_bytes(t, t->shape[0] * r.shape[1] * t->shape[2]);
+    r.slice_stride = t->shape[1] * t->shape[2];
+    advance(&r, from * t->shape[2]);
+    return r;
+}
+
 /* E4M3 "fn": bias 7, no infinity, S.1111.111 is NaN. */
 static float from_e4m3(uint8_t b)
 {

@@ -35,7 +35,10 @@ bool tensor_count(const tensor *t, int64_t *n);
 tensor tensor_slice(const tensor *t, int64_t i);
 /* Rows [from, to) of a dense [N, K]. */
 tensor tensor_rows(const tensor *t, int64_t from, int64_t to);
-/* Row i of [N, K] (any type here) as f32 into out[K]: the definition of a weight's value. */
+/* Rows [from, to) of every slice of a dense [X, N, K]: a view with slice_stride. */
+tensor tensor_slice_rows(const tensor *t, int64_t from, int64_t to);
+/* Row i of [N, K], or a whole [K] with i = 0, of any type here as f32 into out[K]: the definition
+ * of a weight's value. */
 void tensor_row_f32(const tensor *t, int64_t i, float *out);
 /* "[3072, 384] AFFINE4/64" into out; returns out. */
 const char *tensor_format(const tensor *t, char *out, int cap);

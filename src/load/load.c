@@ -1,0 +1,136 @@
+#include "load/load.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "load/hf_config_priv.h"
+#include "load/norm_offset_priv.h"
+#include "load/sidecar_priv.h"
+#include "load/weights_priv.h"
+
+enum { CONFIG_MOST = 4 << 20 };
+
+static status fail_memory(const char *path, err *e)
+{
+    return err_set(e, ERR_NOMEM, safetensors_where(path), -1, "out of memory");
+}
+
+/* The last component, looked up when the path ends in one that says nothing ("." or ".."). */
+static const char *take_name(arena *mem, const char *path)
+{
+    char real[PATH_MAX];
+    for (int pass = 0; pass < 2; pass++) {
+        size_t end = strlen(path);
+        while (end > 1 && path[end - 1] == '/') end--;
+        size_t from = end;
+        while (from > 0 && path[from - 1] != '/') from--;
+        str last = {path + from, end - from};
+        bool is_name = last.len > 0 && !str_is(last, ".") && !str_is(last, "..");
+        if (is_name || !realpath(path, real)) return arena_copy(mem, last.ptr, last.len);
+        path = real;
+    }
+    return arena_copy(mem, "model", 5);
+}
+
+static status find_directory(load_model *m, const char *path, err *e)
+{
+    m->path = arena_copy(&m->mem, path, strlen(path));
+    m->name = m->path ? take_name(&m->mem, m->path) : NULL;
+    if (!m->name) return fail_memory(path, e);
+    const char *where = safetensors_where(path);
+    if (file_is_dir(path)) return ERR_OK;
+    if (!file_exists(path))
+        return err_set(e, ERR_IO, where, -1, "there is no such model directory");
+    return err_set(e, ERR_UNSUPPORTED, where, -1,
+                   "is a file: a model is a directory with config.json and model.safetensors");
+}
+
+static status read_config(load_model *m, arena *scratch, hf_config *c, err *e)
+{
+    const char *path = file_join(&m->mem, m->path, "config.json");
+    str text;
+    if (!path) return fail_memory(m->path, e);
+    TRY(file_read(scratch, path, CONFIG_MOST, &text, e));
+    scratch->limit = scratch->n_bytes + 16 * text.len + (1 << 20);
+    TRY(hf_config_parse(c, scratch, text, path, e));
+    m->is_draft = c->is_draft;
+    m->target = c->target;
+    m->draft = c->draft;
+    m->format = c->quant.is_present ? "mlx" : "hf";
+    m->target.has_norm_offset = !c->is_draft && !c->quant.is_present;
+    return sidecar_read_all(m, e);
+}
+
+static status read_weights(load_model *m, hf_config *c, err *e)
+{
+    TRY(weights_open(&m->weights, m->path, c, e));
+    if (m->is_draft) return norm_offset_check_draft(m->weights, &m->draft, e);
+    m->target.is_tied = c->target.is_tied;
+    TRY(norm_offset_find(m->weights, &m->target, &m->target.has_norm_offset, e));
+    /* An unquantised MLX conversion has no other mark in its configuration. */
+    if (m->weights->layout == WEIGHTS_LAYOUT_MLX) m->format = "mlx";
+    return ERR_OK;
+}
+
+static status open_model(load_model *out, const char *path, bool wants_weights, err *e)
+{
+    load_model m = {0};
+    hf_config c;
+    arena scratch;
+    arena_init(&m.mem, 0);
+    arena_init(&scratch, 0);
+    m.tokenizer_json = m.chat_template = m.bos_token = m.eos_token = STR("");
+    status s = find_directory(&m, path, e);
+    if (s == ERR_OK) s = read_config(&m, &scratch, &c, e);
+    if (s == ERR_OK && wants_weights) s = read_weights(&m, &c, e);
+    arena_fini(&scratch);
+    if (s != ERR_OK) {
+        load_model_close(&m);
+        *out = (load_model){0};
+        return s;
+    }
+    *out = m;
+    return ERR_OK;
+}
+
+status load_model_open(load_model *m, const char *path, err *e)
+{
+    return open_model(m, path, true, e);
+}
+
+status load_model_peek(load_model *m, const char *path, err *e)
+{
+    return open_model(m, path, false, e);
+}
+
+void load_model_close(load_model *m)
+{
+    if (!m) return;
+    weights_close(m->weights);
+    arena_fini(&m->mem);
+    *m = (load_model){0};
+}
+
+status load_check_pair(const arch_target *t, const arch_draft *d, err *e)
+{
+    const char *where = "draft";
+    if (d->E != t->E)
+        return err_set(e, ERR_INVALID, where, -1, "hidden_size is %d, the target's is %d", d->E,
+                       t->E);
+    if (d->V != t->V)
+        return err_set(e, ERR_INVALID, where, -1, "vocab_size is %d, the target's is %d", d->V,
+                       t->V);
+    if (d->n_target_layers != 0 && d->n_target_layers != t->n_layers)
+        return err_set(e, ERR_INVALID, where, -1, "num_target_layers is %d, the target has %d",
+                       d->n_target_layers, t->n_layers);
+    for (int i = 0; i < d->n_taps; i++)
+        if (d->taps[i] < 0 || d->taps[i] >= t->n_layers)
+            return err_set(e, ERR_INVALID, where, -1,
+                           "target_layer_ids names layer %d, the target has %d", d->taps[i],
+                           t->n_layers);
+    if (d->mask_id < 0 || d->mask_id >= t->V)
+        return err_set(e, ERR_INVALID, where, -1, "mask_token_id is %d, the target has %d tokens",
+                       d->mask_id, t->V);
+    return ERR_OK;
+}
