@@ -1,0 +1,263 @@
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/engine_priv.h"
+
+enum { PREFILL_ROWS_DEFAULT = 512, QUEUE_DEFAULT = 256 };
+
+static status open_parts(engine *e, err *out)
+{
+    engine_options *o = &e->opt;
+    if (o->n_lanes < 1 || o->n_lanes > ENGINE_LANES_MAX)
+        return err_set(out, ERR_INVALID, "lanes", -1, "%d, want 1 to %d", o->n_lanes, ENGINE_LANES_MAX);
+    if (o->prefill_rows == 0) o->prefill_rows = PREFILL_ROWS_DEFAULT;
+    if (o->queue_size == 0) o->queue_size = QUEUE_DEFAULT;
+    cycle_options c = {
+        .model = o->model, .draft = o->draft, .backend = o->backend, .n_threads = o->n_threads,
+        .n_slots = o->n_lanes, .prefill_rows = o->prefill_rows, .max_context = o->max_context,
+        .kv = o->kv == ENGINE_KV_INT8 ? KV_INT8 : o->kv == ENGINE_KV_BF16 ? KV_BF16 : KV_F32,
+        .max_draft = o->draft_rows,
+    };
+    TRY(cycle_open(&e->cycle, &c, out));
+    const load_model *files = cycle_files(e->cycle);
+    if (files->tokenizer_json.len == 0)
+        return err_set(out, ERR_FORMAT, o->model, -1, "has no tokenizer.json");
+    TRY(tokenizer_open(&e->tok, files->tokenizer_json, "tokenizer.json", out));
+    TRY(kv_pool_open(&e->pool, (int)cycle_n_blocks(e->cycle), out));
+    e->width = cycle_max_draft(e->cycle);
+    return ERR_OK;
+}
+
+static const char *last_component(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static policy defaults_of(const arch_sampling *s)
+{
+    policy p = policy_neutral();
+    if (s->has_temperature) p.temperature = s->temperature;
+    if (s->has_top_p) p.top_p = s->top_p;
+    if (s->has_top_k) p.top_k = s->top_k;
+    if (s->has_min_p) p.min_p = s->min_p;
+    if (s->has_presence) p.presence = s->presence_penalty;
+    if (s->has_repetition) p.repetition = s->repetition_penalty;
+    return p;
+}
+
+static void fill_info(engine *e)
+{
+    const load_model *files = cycle_files(e->cycle);
+    const backend *be = cycle_backend(e->cycle);
+    cycle_memory mem = cycle_bytes(e->cycle);
+    e->info = (engine_info){
+        .model_name = files->name, .draft_name = e->opt.draft ? last_component(e->opt.draft) : NULL,
+        .backend = be->name, .isa = be->isa, .format = files->format, .V = files->target.V,
+        .n_layers = files->target.n_layers, .n_lanes = e->opt.n_lanes,
+        .max_context = cycle_max_context(e->cycle), .max_draft = e->width,
+        .eos = files->target.eos, .n_eos = files->target.n_eos,
+        .chat_template = files->chat_template, .bos_token = files->bos_token,
+        .eos_token = files->eos_token, .defaults = defaults_of(&files->sampling),
+        .weight_bytes = mem.target.weights, .kv_bytes = mem.target.kv,
+        .state_bytes = mem.target.states, .scratch_bytes = mem.target.scratch,
+        .draft_bytes = mem.draft,
+    };
+}
+
+status engine_open(engine **out, const engine_options *o, err *err_out)
+{
+    engine *e = mem_new(sizeof *e);
+    if (!e) return err_set(err_out, ERR_NOMEM, "engine", -1, "engine");
+    e->opt = *o;
+    e->next_id = 1;
+    e->waiting_end = &e->waiting;
+    mutex_init(&e->lock);
+    cond_init(&e->wake);
+    status s = open_parts(e, err_out);
+    if (s != ERR_OK) {
+        engine_close(e);
+        return s;
+    }
+    fill_info(e);
+    *out = e;
+    return ERR_OK;
+}
+
+static void finish_everything(engine *e)
+{
+    for (int i = 0; i < ENGINE_LANES_MAX; i++)
+        if (e->lanes[i]) engine_finish_sequence(e, e->lanes[i], ENGINE_CANCELED, NULL);
+    for (;;) {
+        mutex_lock(&e->lock);
+        sequence *s = e->waiting;
+        if (s) {
+            e->waiting = s->next;
+            e->n_waiting--;
+        }
+        mutex_unlock(&e->lock);
+        if (!s) return;
+        engine_finish_sequence(e, s, ENGINE_CANCELED, NULL);
+    }
+}
+
+void engine_close(engine *e)
+{
+    if (!e) return;
+    engine_stop(e);
+    finish_everything(e);
+    kv_pool_close(e->pool);
+    tokenizer_close(e->tok);
+    cycle_close(e->cycle);
+    cond_fini(&e->wake);
+    mutex_fini(&e->lock);
+    mem_free(e);
+}
+
+const engine_info *engine_about(const engine *e)
+{
+    return &e->info;
+}
+
+const tokenizer *engine_tokenizer(const engine *e)
+{
+    return e->tok;
+}
+
+static status check_request(const engine *e, const engine_request *r, policy *p, err *err_out)
+{
+    int V = e->info.V;
+    if (r->n_ids < 1) return err_set(err_out, ERR_INVALID, "prompt", -1, "no tokens");
+    if (r->n < 1 || r->n > 64) return err_set(err_out, ERR_INVALID, "n", -1, "%d, want 1 to 64", r->n);
+    if (r->max_tokens < 0)
+        return err_set(err_out, ERR_INVALID, "max_tokens", -1, "%lld, want >= 1", (long long)r->max_tokens);
+    if (r->n_ids >= e->info.max_context)
+        return err_set(err_out, ERR_LIMIT, "context_length_exceeded", -1,
+                       "the prompt has %d tokens, the context holds %lld", r->n_ids,
+                       (long long)e->info.max_context);
+    for (int i = 0; i < r->n_ids; i++)
+        if (r->ids[i] < 0 || r->ids[i] >= V)
+            return err_set(err_out, ERR_INVALID, "prompt", i, "token id %d is not below %d",
+                           (int)r->ids[i], V);
+    return policy_check(p, V, err_out);
+}
+
+static void free_list(sequence *s)
+{
+    while (s) {
+        sequence *next = s->next;
+        sequence_free(s);
+        s = next;
+    }
+}
+
+/* All choices of a request as a list, or nothing. */
+static status make_choices(engine *e, request *r, int n, sequence **first, sequence ***end,
+                           err *err_out)
+{
+    sequence *head = NULL, **at = &head;
+    for (int i = 0; i < n; i++) {
+        status s = sequence_new(at, r, i, tokenizer_vocab(e->tok), err_out);
+        if (s != ERR_OK) {
+            free_list(head);
+            return s;
+        }
+        at = &(*at)->next;
+    }
+    *first = head;
+    *end = at;
+    return ERR_OK;
+}
+
+status engine_submit(engine *e, const engine_request *from, uint64_t *id, err *err_out)
+{
+    engine_request r = *from;
+    TRY(check_request(e, from, &r.policy, err_out));
+    int64_t room = e->info.max_context - r.n_ids;
+    int64_t max_tokens = r.max_tokens == 0 || r.max_tokens > room ? room : r.max_tokens;
+    request *req = NULL;
+    sequence *first = NULL, **end = NULL;
+    TRY(request_new(&req, &r, max_tokens, err_out));
+    status s = make_choices(e, req, r.n, &first, &end, err_out);
+    if (s != ERR_OK) {
+        request_free(req);
+        return s;
+    }
+    req->n_left = r.n;
+
+    mutex_lock(&e->lock);
+    if (e->broken.code != ERR_OK) {
+        s = e->broken.code;
+        if (err_out) *err_out = e->broken;
+    } else if (e->n_waiting + r.n > e->opt.queue_size + e->opt.n_lanes) {
+        s = err_set(err_out, ERR_LIMIT, "queue", -1, "%d choices are waiting", e->n_waiting);
+    } else {
+        *id = req->id = e->next_id++;
+        req->next = e->requests;
+        e->requests = req;
+        *e->waiting_end = first;
+        e->waiting_end = end;
+        e->n_waiting += r.n;
+        e->count.submitted += r.n;
+        cond_signal(&e->wake);
+    }
+    mutex_unlock(&e->lock);
+    if (s != ERR_OK) {
+        free_list(first);
+        request_free(req);
+    }
+    return s;
+}
+
+void engine_cancel(engine *e, uint64_t id)
+{
+    mutex_lock(&e->lock);
+    for (request *r = e->requests; r; r = r->next)
+        if (r->id == id) atomic_store(&r->is_canceled, true);
+    cond_signal(&e->wake);
+    mutex_unlock(&e->lock);
+}
+
+bool engine_step(engine *e)
+{
+    return engine_run_step(e);
+}
+
+static void *run(void *arg)
+{
+    engine *e = arg;
+    for (;;) {
+        bool worked = engine_run_step(e);
+        mutex_lock(&e->lock);
+        bool stops = e->is_stopping;
+        if (!worked && !stops && !e->waiting) cond_wait(&e->wake, &e->lock);
+        mutex_unlock(&e->lock);
+        if (stops) return NULL;
+    }
+}
+
+status engine_start(engine *e, err *err_out)
+{
+    e->is_stopping = false;
+    return thread_start(&e->worker, "engine", run, e, err_out);
+}
+
+void engine_stop(engine *e)
+{
+    mutex_lock(&e->lock);
+    e->is_stopping = true;
+    cond_signal(&e->wake);
+    mutex_unlock(&e->lock);
+    thread_join(&e->worker);
+}
+
+engine_counters engine_stats(engine *e)
+{
+    mutex_lock(&e->lock);
+    engine_counters c = e->count;
+    c.n_waiting = e->n_waiting;
+    mutex_unlock(&e->lock);
+    return c;
+}

@@ -1,0 +1,93 @@
+/* engine: many requests, N lanes, one step at a time. The public boundary below server and cli.
+ *
+ * Speaks token ids and bytes: templates are rendered and output is parsed above it.
+ * Thread: engine_submit, engine_cancel, engine_stats and the read-only accessors from any thread;
+ * open, close, start, stop from one; engine_step from one thread while not started. Events are
+ * delivered on the thread that steps; a callback must not block and may submit or cancel. */
+#ifndef RIPTIDE_ENGINE_ENGINE_H
+#define RIPTIDE_ENGINE_ENGINE_H
+
+#include "engine/event.h"
+#include "sample/policy.h"
+#include "token/tokenizer.h"
+
+typedef struct engine engine;
+
+typedef enum { ENGINE_KV_INT8, ENGINE_KV_BF16, ENGINE_KV_F32 } engine_kv;
+
+typedef struct {
+    const char *model;    /* path of a checkpoint */
+    const char *draft;    /* path, or NULL for none */
+    const char *backend;  /* "ref", "cpu", "cuda", "cpu:avx2" …, or NULL for the best there is */
+    int n_threads;        /* 0 = all cores */
+    int n_lanes;          /* 1..64 */
+    int prefill_rows;     /* most prompt rows of a step; 0 = 512 */
+    int64_t max_context;  /* tokens of one sequence, prompt and answer; 0 = the model's */
+    engine_kv kv;
+    int draft_rows;       /* proposals a cycle; -1 = as many as the draft makes */
+    int queue_size;       /* waiting choices; 0 = 256 */
+    bool guards_steps;    /* tests: an allocation inside a step aborts */
+} engine_options;
+
+/* Returns  what loading returns; INVALID for an option out of range */
+status engine_open(engine **e, const engine_options *o, err *err_out);
+/* Cancels what is running (each choice still gets its FINISH) and frees all. NULL is fine. */
+void engine_close(engine *e);
+
+/* What was opened; everything borrowed from e. */
+typedef struct {
+    const char *model_name, *draft_name;   /* draft_name NULL without a draft */
+    const char *backend, *isa, *format;
+    int V, n_layers, n_lanes;
+    int64_t max_context;
+    int max_draft;
+    const int32_t *eos;
+    int n_eos;
+    str chat_template, bos_token, eos_token;
+    policy defaults;                       /* generation_config over neutral */
+    int64_t weight_bytes, kv_bytes, state_bytes, scratch_bytes, draft_bytes;
+} engine_info;
+const engine_info *engine_about(const engine *e);
+const tokenizer *engine_tokenizer(const engine *e);
+
+typedef void engine_event_fn(void *ctx, const engine_event *ev);
+
+typedef struct {
+    const int32_t *ids;      /* [n_ids] the prompt, >= 1; copied */
+    int n_ids;
+    int64_t max_tokens;      /* 0 = what the context leaves; cut to that in any case */
+    policy policy;           /* checked here; bias copied */
+    const str *stop;         /* [n_stop] copied */
+    int n_stop;
+    int n;                   /* choices, 1..64; each draws with its own noise */
+    bool wants_logprobs;
+    bool keeps_special;      /* special tokens are shown in text */
+    engine_event_fn *on_event;
+    void *ctx;
+} engine_request;
+
+/* Queue a request.
+ *
+ * id       out: names it in events and engine_cancel
+ * Returns  INVALID (where = field); LIMIT with where "context_length_exceeded" when the prompt
+ *          leaves no room for one token, with where "queue" when too much is waiting; NOMEM */
+status engine_submit(engine *e, const engine_request *r, uint64_t *id, err *err_out);
+
+/* Stop a request wherever it is; its choices finish with ENGINE_CANCELED before the next step. */
+void engine_cancel(engine *e, uint64_t id);
+
+/* Do one step (a slice of prompts, and a cycle of the decoding lanes). False when idle. */
+bool engine_step(engine *e);
+
+/* Step on a thread of the engine's own until engine_stop. */
+status engine_start(engine *e, err *err_out);
+void engine_stop(engine *e);
+
+typedef struct {
+    int64_t submitted, finished, canceled, failed;
+    int64_t prompt_tokens, completion_tokens, cycles, drafted, accepted;
+    int n_waiting, n_running;
+} engine_counters;
+engine_counters engine_stats(engine *e);
+
+#endif

@@ -1,0 +1,46 @@
+/* engine: what is behind engine.h. */
+#ifndef RIPTIDE_ENGINE_ENGINE_PRIV_H
+#define RIPTIDE_ENGINE_ENGINE_PRIV_H
+
+#include "base/thread.h"
+#include "cache/kv_pool.h"
+#include "engine/engine.h"
+#include "engine/sequence_priv.h"
+
+enum { ENGINE_LANES_MAX = 64 };
+
+struct engine {
+    engine_options opt;
+    cycle *cycle;
+    tokenizer *tok;
+    kv_pool *pool;
+    engine_info info;
+    const char *draft_name;
+    int width;                          /* proposals a cycle */
+
+    sequence *lanes[ENGINE_LANES_MAX];  /* by slot, NULL = free; engine thread */
+    cycle_slice slices[ENGINE_LANES_MAX];
+    cycle_lane step[ENGINE_LANES_MAX];
+    cycle_result results[ENGINE_LANES_MAX];
+    sample_bias bias[OPS_BIAS_MAX];
+
+    mutex lock;                         /* protects everything below */
+    cond wake;
+    sequence *waiting, **waiting_end;   /* in order of arrival */
+    int n_waiting;
+    request *requests;                  /* every request not yet finished */
+    uint64_t next_id;
+    engine_counters count;
+    bool is_stopping;
+    err broken;                         /* a device that failed stays failed */
+
+    thread worker;
+};
+
+/* engine_step.c: one step; true when something was done. */
+bool engine_run_step(engine *e);
+
+/* Give the sequence's slot and blocks back, send its FINISH, free it. Engine thread. */
+void engine_finish_sequence(engine *e, sequence *s, engine_finish reason, const err *error);
+
+#endif

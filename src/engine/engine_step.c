@@ -1,0 +1,237 @@
+/* One step: admit, a slice of prompts, a cycle of the decoding lanes. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine_priv.h"
+
+static void add_usage(engine_counters *c, const engine_usage *u)
+{
+    c->prompt_tokens += u->prompt_tokens;
+    c->completion_tokens += u->completion_tokens;
+    c->cycles += u->cycles;
+    c->drafted += u->drafted;
+    c->accepted += u->accepted;
+}
+
+static void stop_clocks(sequence *s)
+{
+    int64_t now = clock_ns();
+    if (s->decode_ns)
+        s->usage.decode_ms = (double)(now - s->decode_ns) * 1e-6;
+    else if (s->prefill_ns)
+        s->usage.prefill_ms = (double)(now - s->prefill_ns) * 1e-6;
+    else
+        s->usage.queue_ms = (double)(now - s->submitted_ns) * 1e-6;
+}
+
+static void free_request(engine *e, request *r)
+{
+    mutex_lock(&e->lock);
+    request **at = &e->requests;
+    while (*at != r) at = &(*at)->next;
+    *at = r->next;
+    mutex_unlock(&e->lock);
+    request_free(r);
+}
+
+void engine_finish_sequence(engine *e, sequence *s, engine_finish reason, const err *error)
+{
+    bool was_running = s->slot >= 0;
+    if (was_running) {
+        kv_pool_drop(e->pool, s->blocks, s->n_blocks);
+        e->lanes[s->slot] = NULL;
+    }
+    stop_clocks(s);
+    mutex_lock(&e->lock);
+    e->count.finished++;
+    if (reason == ENGINE_CANCELED) e->count.canceled++;
+    if (reason == ENGINE_FAILED) e->count.failed++;
+    if (was_running) e->count.n_running--;
+    add_usage(&e->count, &s->usage);
+    mutex_unlock(&e->lock);
+
+    request *r = s->req;
+    sequence_finish(s, reason, error);
+    sequence_free(s);
+    if (--r->n_left == 0) free_request(e, r);
+}
+
+/* The first waiting sequence that is canceled, or that a free slot and blocks allow; or NULL. */
+static sequence *take_waiting(engine *e, int slot)
+{
+    sequence *found = NULL;
+    mutex_lock(&e->lock);
+    for (sequence **at = &e->waiting; *at; at = &(*at)->next) {
+        sequence *s = *at;
+        bool is_canceled = atomic_load(&s->req->is_canceled);
+        bool fits = slot >= 0 && at == &e->waiting && s->n_blocks <= kv_pool_n_free(e->pool);
+        if (!is_canceled && !fits) continue;
+        *at = s->next;
+        if (!*at) e->waiting_end = at;
+        e->n_waiting--;
+        found = s;
+        break;
+    }
+    mutex_unlock(&e->lock);
+    return found;
+}
+
+static int free_slot(const engine *e)
+{
+    for (int i = 0; i < e->opt.n_lanes; i++)
+        if (!e->lanes[i]) return i;
+    return -1;
+}
+
+static status start_lane(engine *e, sequence *s, int slot)
+{
+    const request *r = s->req;
+    TRY(kv_pool_take(e->pool, s->n_blocks, s->blocks));
+    s->slot = slot;
+    e->lanes[slot] = s;
+    mutex_lock(&e->lock);
+    e->count.n_running++;
+    mutex_unlock(&e->lock);
+    TRY(cycle_reset(e->cycle, slot));
+    TRY(cycle_set_blocks(e->cycle, slot, 0, s->blocks, s->n_blocks));
+    sample_policy p = sequence_policy(s, e->info.eos, e->info.n_eos, e->bias);
+    TRY(cycle_set_policy(e->cycle, slot, &p, e->bias));
+    if (policy_has_penalties(&r->policy))
+        TRY(cycle_mark_prompt(e->cycle, slot, r->ids, r->n_ids));
+    stop_clocks(s);
+    s->prefill_ns = clock_ns();
+    s->anchor = r->ids[r->n_ids - 1];
+    return ERR_OK;
+}
+
+static void fail_all(engine *e, status s, const char *what)
+{
+    const err *last = &cycle_backend(e->cycle)->last;
+    err failure = *last;
+    if (failure.code == ERR_OK) err_set(&failure, s, what, -1, "%s", status_text(s));
+    for (int i = 0; i < e->opt.n_lanes; i++)
+        if (e->lanes[i]) engine_finish_sequence(e, e->lanes[i], ENGINE_FAILED, &failure);
+    if (s == ERR_DEVICE) {
+        mutex_lock(&e->lock);
+        e->broken = failure;
+        mutex_unlock(&e->lock);
+    }
+}
+
+/* Cancel and admit until neither is possible. True when anything changed. */
+static bool admit(engine *e)
+{
+    bool changed = false;
+    for (int i = 0; i < e->opt.n_lanes; i++) {
+        sequence *s = e->lanes[i];
+        if (!s || !atomic_load(&s->req->is_canceled)) continue;
+        engine_finish_sequence(e, s, ENGINE_CANCELED, NULL);
+        changed = true;
+    }
+    for (sequence *s; (s = take_waiting(e, free_slot(e))) != NULL; changed = true) {
+        if (atomic_load(&s->req->is_canceled)) {
+            engine_finish_sequence(e, s, ENGINE_CANCELED, NULL);
+            continue;
+        }
+        status st = start_lane(e, s, free_slot(e));
+        if (st != ERR_OK) fail_all(e, st, "start of a lane");
+    }
+    return changed;
+}
+
+static bool is_prefilling(const sequence *s)
+{
+    return s && s->pos < s->req->n_ids - 1;
+}
+
+/* One slice of prompts, oldest slots first, up to prefill_rows in all. */
+static bool prefill(engine *e)
+{
+    int n = 0, rows = 0;
+    for (int i = 0; i < e->opt.n_lanes && rows < e->opt.prefill_rows; i++) {
+        sequence *s = e->lanes[i];
+        if (!is_prefilling(s)) continue;
+        int64_t left = s->req->n_ids - 1 - s->pos, room = e->opt.prefill_rows - rows;
+        int take = (int)(left < room ? left : room);
+        e->slices[n++] = (cycle_slice){.slot = i, .ids = s->req->ids + s->pos, .n = take,
+                                       .pos = s->pos, .prompt_end = s->req->n_ids - 1};
+        rows += take;
+    }
+    if (n == 0) return false;
+    if (e->opt.guards_steps) mem_guard_begin("prefill step");
+    status st = cycle_prefill(e->cycle, e->slices, n);
+    if (e->opt.guards_steps) mem_guard_end();
+    if (st != ERR_OK) {
+        fail_all(e, st, "prefill");
+        return true;
+    }
+    for (int i = 0; i < n; i++) {
+        sequence *s = e->lanes[e->slices[i].slot];
+        s->pos += e->slices[i].n;
+        sequence_emit_prefill(s);
+    }
+    return true;
+}
+
+static bool is_eos(const engine *e, const sequence *s, int32_t id)
+{
+    for (int i = 0; i < e->info.n_eos && !s->req->policy.ignore_eos; i++)
+        if (e->info.eos[i] == id) return true;
+    return false;
+}
+
+/* Take in what a cycle emitted for one lane. */
+static void advance(engine *e, sequence *s, const cycle_result *r)
+{
+    s->usage.cycles++;
+    s->usage.drafted += r->n_drafted;
+    s->usage.accepted += r->n_accepted;
+    s->usage.decode_ms = clock_ms_since(s->decode_ns);
+    bool ends = is_eos(e, s, r->ids[r->n - 1]);
+    int n_used;
+    bool is_cut = sequence_emit(s, r, ends, &n_used);
+    s->pos += r->n;
+    s->anchor = r->ids[r->n - 1];
+    if (is_cut)
+        engine_finish_sequence(e, s, ENGINE_STOP_STRING, NULL);
+    else if (ends)
+        engine_finish_sequence(e, s, ENGINE_STOP, NULL);
+    else if (s->n_new >= s->req->max_tokens)
+        engine_finish_sequence(e, s, ENGINE_LENGTH, NULL);
+}
+
+static bool decode(engine *e)
+{
+    int L = 0;
+    for (int i = 0; i < e->opt.n_lanes; i++) {
+        sequence *s = e->lanes[i];
+        if (!s || is_prefilling(s)) continue;
+        if (!s->decode_ns) {
+            stop_clocks(s);
+            s->decode_ns = clock_ns();
+        }
+        int64_t left = s->req->max_tokens - s->n_new;
+        int max_new = (int)(left < OPS_ROWS_MAX ? left : OPS_ROWS_MAX);
+        int width = e->width < max_new - 1 ? e->width : max_new - 1;
+        e->step[L++] = (cycle_lane){.slot = i, .anchor = s->anchor, .pos = s->pos,
+                                    .n_draft = width, .max_new = max_new,
+                                    .wants_logprobs = s->req->wants_logprobs};
+    }
+    if (L == 0) return false;
+    if (e->opt.guards_steps) mem_guard_begin("decode step");
+    status st = cycle_step(e->cycle, e->step, L, e->results);
+    if (e->opt.guards_steps) mem_guard_end();
+    if (st != ERR_OK) {
+        fail_all(e, st, "decode");
+        return true;
+    }
+    for (int l = 0; l < L; l++) advance(e, e->lanes[e->step[l].slot], &e->results[l]);
+    return true;
+}
+
+bool engine_run_step(engine *e)
+{
+    bool worked = admit(e);
+    worked |= prefill(e);
+    worked |= decode(e);
+    return worked;
+}

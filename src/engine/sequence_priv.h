@@ -1,0 +1,68 @@
+/* sequence: one choice of a request, from waiting to finished. Everything it needs while running
+ * is allocated when it is made. */
+#ifndef RIPTIDE_ENGINE_SEQUENCE_PRIV_H
+#define RIPTIDE_ENGINE_SEQUENCE_PRIV_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "decode/cycle.h"
+#include "engine/engine.h"
+#include "sample/stop.h"
+#include "token/detok.h"
+
+/* What the choices of a request share; freed with the last of them. */
+typedef struct request request;
+struct request {
+    request *next;           /* among the engine's live requests, under its lock */
+    arena mem;               /* owns ids, bias, stop strings */
+    uint64_t id;
+    const int32_t *ids;      /* [n_ids] */
+    int n_ids;
+    int64_t max_tokens;      /* already cut to the context */
+    policy policy;
+    const str *stop;
+    int n_stop;
+    bool wants_logprobs, keeps_special;
+    engine_event_fn *on_event;
+    void *ctx;
+    int n_left;              /* choices not yet finished; engine thread */
+    atomic_bool is_canceled;
+};
+
+typedef struct sequence sequence;
+struct sequence {
+    sequence *next;          /* in the waiting list */
+    request *req;
+    int choice;
+    int slot;                /* -1 while waiting */
+    int32_t *blocks;         /* owned [n_blocks] KV blocks; taken while it has a slot */
+    int n_blocks;
+    int64_t pos;             /* prompt tokens done while prefilling; then the anchor's position */
+    int32_t anchor;          /* last token, not yet in the cache */
+    int64_t n_new;           /* tokens emitted */
+    detok detok;
+    stop stop;
+    buf raw, text;           /* reused for every event */
+    engine_logprob *logprobs; /* owned [OPS_ROWS_MAX] when wanted */
+    engine_usage usage;
+    int64_t submitted_ns, prefill_ns, decode_ns; /* when each stage began */
+};
+
+/* Copy what the caller lent. Returns NOMEM or INVALID (stop strings). */
+status request_new(request **r, const engine_request *from, int64_t max_tokens, err *e);
+void request_free(request *r);
+
+status sequence_new(sequence **s, request *r, int choice, const vocab *v, err *e);
+void sequence_free(sequence *s);
+
+/* The slot's device settings for this choice. bias [OPS_BIAS_MAX] is filled. */
+sample_policy sequence_policy(const sequence *s, const int32_t *eos, int n_eos, sample_bias *bias);
+
+/* Deliver tokens: detokenise, cut at stop strings, call back. Returns true when a stop string was
+ * met; *n_used tells how many of the ids count. */
+bool sequence_emit(sequence *s, const cycle_result *r, bool ends, int *n_used);
+void sequence_emit_prefill(sequence *s);
+void sequence_finish(sequence *s, engine_finish reason, const err *error);
+
+#endif

@@ -1,0 +1,189 @@
+/* tags: slow
+ *
+ * `ref` with f32 KV against outputs of an independent implementation (transformers in float32 on
+ * the de-quantised weights; the draft by the code that trained it). Other backends against the
+ * same files with their own bounds: RIPTIDE_GOLDEN_BACKEND names one. */
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "decode/cycle.h"
+#include "load/safetensors.h"
+#include "support/test.h"
+
+enum { PATH_CAP = 4400, PROBE_ROWS = 256 };
+
+typedef struct {
+    double logits, draft, layers; /* bounds on the relative norm of an error */
+    bool is_exact;                /* draft paths and greedy ids must be equal */
+} golden_bounds;
+
+static const golden_bounds ref_bounds = {2e-5, 2e-5, 2e-5, true};
+
+typedef struct {
+    arena mem;
+    const json *cases;
+    safetensors *file;
+    cycle *c;
+} golden;
+
+static double relative_norm(const float *got, const float *want, int64_t n)
+{
+    double err2 = 0, ref2 = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)got[i] - (double)want[i];
+        err2 += d * d;
+        ref2 += (double)want[i] * (double)want[i];
+    }
+    return sqrt(err2 / ref2);
+}
+
+static void golden_open(golden *g, const char *model, const char *variant, const char *backend)
+{
+    char path[PATH_CAP], draft[PATH_CAP], target[PATH_CAP];
+    err e = {0};
+    str text;
+    *g = (golden){0};
+    arena_init(&g->mem, 0);
+    snprintf(path, sizeof path, "%s/goldens/%s%s.json", test_shared(), model, variant);
+    CHECK_OK(file_read(&g->mem, path, 1 << 28, &text, &e), &e);
+    CHECK_OK(json_parse(&g->mem, text, path, 64, 0, &g->cases, &e), &e);
+    snprintf(path, sizeof path, "%s/goldens/%s%s.safetensors", test_shared(), model, variant);
+    CHECK_OK(safetensors_open(&g->file, path, &e), &e);
+    snprintf(target, sizeof target, "%s/models/%s", test_root(), model);
+    snprintf(draft, sizeof draft, "%s/models/%s-dflash2", test_root(), model);
+    cycle_options o = {.model = target, .draft = draft, .backend = backend, .n_slots = 1,
+                       .prefill_rows = PROBE_ROWS, .max_context = 4096, .kv = KV_F32,
+                       .max_draft = -1, .logit_rows = PROBE_ROWS, .keeps_layers = true};
+    CHECK_OK(cycle_open(&g->c, &o, &e), &e);
+}
+
+static void golden_close(golden *g)
+{
+    cycle_close(g->c);
+    safetensors_close(g->file);
+    arena_fini(&g->mem);
+}
+
+static int32_t *ids_of(golden *g, const json *list, int extra)
+{
+    int32_t *ids = arena_new_array(&g->mem, (size_t)(list->n + extra), sizeof *ids);
+    int i = 0;
+    for (const json *v = list->first; v; v = v->next) {
+        int64_t id;
+        assert_true(json_to_int64(v, &id));
+        ids[i++] = (int32_t)id;
+    }
+    return ids;
+}
+
+static const tensor *tensor_of(golden *g, int index, const char *name)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%d.%s", index, name);
+    return safetensors_find(g->file, full);
+}
+
+static const float *floats_of(golden *g, const tensor *t)
+{
+    float *copy = arena_new(&g->mem, (size_t)t->n_bytes);
+    memcpy(copy, t->data, (size_t)t->n_bytes);
+    return copy;
+}
+
+static void check_norm(const char *what, int index, const float *got, const float *want, int64_t n,
+                       double bound, double *worst)
+{
+    double r = relative_norm(got, want, n);
+    if (r > *worst) *worst = r;
+    if (!(r <= bound)) fail_msg("case %d: %s: relative norm %.3g, bound %.3g", index, what, r, bound);
+}
+
+/* Logits and layer outputs of the prompt alone. */
+static void check_prompt(golden *g, int index, const json *c, const golden_bounds *b, double worst[3])
+{
+    const arch_target *a = &cycle_files(g->c)->target;
+    const json *prompt = json_get(c, "prompt_ids");
+    const tensor *want = tensor_of(g, index, "logits");
+    int64_t rows = want->shape[0];
+    bool has_layers = tensor_of(g, index, "layer.0") != NULL;
+    float *logits = arena_new_array(&g->mem, (size_t)(rows * a->V), sizeof(float));
+    float *layers = has_layers ? arena_new_array(&g->mem, (size_t)(a->n_layers * prompt->n), (size_t)a->E * 4)
+                               : NULL;
+    err e = {0};
+    cycle_probe_args args = {.ids = ids_of(g, prompt, 0), .n = prompt->n, .rows = (int)rows,
+                             .logits = logits, .layers = layers};
+    CHECK_OK(cycle_probe(g->c, &args, &e), &e);
+    check_norm("logits", index, logits, floats_of(g, want), rows * a->V, b->logits, &worst[0]);
+    for (int i = 0; layers && i < a->n_layers; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "layer.%d", i);
+        check_norm(name, index, layers + (int64_t)i * prompt->n * a->E,
+                   floats_of(g, tensor_of(g, index, name)), (int64_t)prompt->n * a->E, b->layers,
+                   &worst[1]);
+    }
+}
+
+/* The draft's block behind the prompt and its first answer token. */
+static void check_draft(golden *g, int index, const json *c, const golden_bounds *b, double worst[3])
+{
+    const arch_target *a = &cycle_files(g->c)->target;
+    int64_t anchor;
+    if (!json_to_int64(json_get(c, "draft_anchor"), &anchor)) return;
+    const json *prompt = json_get(c, "prompt_ids"), *path = json_get(c, "draft_path");
+    int n = prompt->n + 1, B1 = cycle_block(g->c) - 1;
+    int32_t *ids = ids_of(g, prompt, 1), *want_path = ids_of(g, path, 0);
+    ids[n - 1] = (int32_t)anchor;
+    float *logits = arena_new_array(&g->mem, (size_t)B1 * (size_t)a->V, sizeof(float));
+    float *hidden = arena_new_array(&g->mem, (size_t)B1 * (size_t)a->E, sizeof(float));
+    float *features = arena_new_array(&g->mem, (size_t)n * (size_t)a->E, sizeof(float));
+    int32_t *got_path = arena_new_array(&g->mem, (size_t)B1, sizeof *got_path);
+    err e = {0};
+    cycle_probe_args args = {.ids = ids, .n = n, .rows = 1, .features = features,
+                             .draft_hidden = hidden, .draft_logits = logits, .draft_path = got_path};
+    CHECK_OK(cycle_probe(g->c, &args, &e), &e);
+    check_norm("draft_logits", index, logits, floats_of(g, tensor_of(g, index, "draft_logits")),
+               (int64_t)B1 * a->V, b->draft, &worst[2]);
+    const tensor *want = tensor_of(g, index, "draft_hidden");
+    if (want) check_norm("draft_hidden", index, hidden, floats_of(g, want), (int64_t)B1 * a->E, b->draft, &worst[2]);
+    want = tensor_of(g, index, "draft_context");
+    if (want) check_norm("draft_context", index, features, floats_of(g, want), (int64_t)n * a->E, b->draft, &worst[2]);
+    for (int i = 0; b->is_exact && i < B1; i++) assert_int_equal(got_path[i], want_path[i]);
+}
+
+static void run_file(const char *model, const char *variant, const char *backend, const golden_bounds *b)
+{
+    if (!test_shared()) TEST_SKIP("no ../shared with goldens");
+    golden g;
+    golden_open(&g, model, variant, backend);
+    double worst[3] = {0};
+    int index = 0;
+    for (const json *c = g.cases->first; c; c = c->next, index++) {
+        check_prompt(&g, index, c, b, worst);
+        check_draft(&g, index, c, b, worst);
+    }
+    print_message("%s%s on %s: worst relative norm: logits %.2e, layers %.2e, draft %.2e (%d cases)\n",
+                  model, variant, backend, worst[0], worst[1], worst[2], index);
+    golden_close(&g);
+}
+
+TEST(ref_equals_the_reference_on_mini_dense)
+{
+    run_file("mini-dense", "", "ref", &ref_bounds);
+}
+
+TEST(ref_equals_the_reference_on_mini_moe)
+{
+    run_file("mini-moe", "", "ref", &ref_bounds);
+}
+
+TEST(ref_equals_the_reference_on_long_prompts_of_mini_dense)
+{
+    run_file("mini-dense", "-long", "ref", &ref_bounds);
+}
+
+TEST(ref_equals_the_reference_on_long_prompts_of_mini_moe)
+{
+    run_file("mini-moe", "-long", "ref", &ref_bounds);
+}
