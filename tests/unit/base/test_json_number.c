@@ -9,7 +9,7 @@ static json number(const char *text)
 static void check_int64(const char *text, int64_t want)
 {
     json v = number(text);
-    int64_t got = want + 1;
+    int64_t got = ~want;
     if (!json_to_int64(&v, &got) || got != want) fail_msg("%s gave %lld", text, (long long)got);
 }
 

@@ -1,0 +1,30 @@
+#!/bin/sh
+# fuzz_run.sh BUILD SECONDS: runs each fuzz target of BUILD over its corpus for SECONDS. What it
+# finds on the way is kept in BUILD/corpus, inputs that crash in BUILD/crashes. Fails when any does.
+set -u
+build=$1
+seconds=$2
+failed=0
+for source in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$source" .c)
+    seeds=tests/fuzz/corpus/${name#fuzz_}
+    if [ -z "$(ls "$seeds" 2>/dev/null)" ]; then
+        echo "not ok $name has no corpus in $seeds"
+        failed=1
+        continue
+    fi
+    mkdir -p "$build/corpus/$name" "$build/crashes"
+    log=$build/$name.log
+    # What earlier runs found must still pass, then new inputs are made for the given time.
+    if "$build/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+        -malloc_limit_mb=512 -artifact_prefix="$build/crashes/$name-" -print_final_stats=1 \
+        "$build/corpus/$name" "$seeds" >"$log" 2>&1; then
+        echo "ok $name $(sed -n 's/^stat::number_of_executed_units: */runs /p' "$log")" \
+            "$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$log" | tail -1) edges"
+    else
+        echo "not ok $name"
+        tail -n 60 "$log"
+        failed=1
+    fi
+done
+exit $failed
