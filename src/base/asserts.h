@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ASSERT(cond)                                                                        \
-    do {                                                                                    \
-        if (__builtin_expect(!(cond), 0)) {                                                 \
-            fprintf(stderr, "%s:%d: assertion failed: %s\n", __FILE__, __LINE__, #cond);    \
-            abort();                                                                        \
-        }                                                                                   \
+#define ASSERT(cond)                                                                     \
+    do {                                                                                 \
+        if (__builtin_expect(!(cond), 0)) {                                              \
+            fprintf(stderr, "%s:%d: assertion failed: %s\n", __FILE__, __LINE__, #cond); \
+            abort();                                                                     \
+        }                                                                                \
     } while (0)
 
 #ifdef RIPTIDE_DEBUG

@@ -15,8 +15,8 @@ typedef struct {
 } buf;
 
 void buf_init(buf *b);
-void buf_fini(buf *b);           /* leaves zeros; twice is harmless */
-void buf_clear(buf *b);          /* length 0, memory and limit kept, failed reset */
+void buf_fini(buf *b);  /* leaves zeros; twice is harmless */
+void buf_clear(buf *b); /* length 0, memory and limit kept, failed reset */
 bool buf_reserve(buf *b, size_t more);
 void buf_put(buf *b, const void *bytes, size_t n);
 void buf_put_str(buf *b, str s);
@@ -25,6 +25,9 @@ void buf_put_byte(buf *b, char c);
 void buf_printf(buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Remove the first n bytes. */
 void buf_consume(buf *b, size_t n);
-static inline str buf_str(const buf *b) { return (str){b->ptr ? b->ptr : "", b->len}; }
+static inline str buf_str(const buf *b)
+{
+    return (str){b->ptr ? b->ptr : "", b->len};
+}
 
 #endif

@@ -5,15 +5,15 @@
 #ifndef RIPTIDE_BASE_ERR_H
 #define RIPTIDE_BASE_ERR_H
 
-#define STATUS_MAP(X)                                                    \
-    X(OK, 0, "ok")                                                       \
-    X(NOMEM, -1, "out of memory (host or device)")                       \
-    X(IO, -2, "read or write failed; errno text is in err.msg")          \
-    X(FORMAT, -3, "the file or request does not say what it must")       \
-    X(UNSUPPORTED, -4, "well formed, but this build cannot do it")       \
-    X(LIMIT, -5, "a configured limit was reached; retry later")          \
-    X(INVALID, -6, "an argument is outside its documented range")        \
-    X(CANCELED, -7, "the caller asked to stop")                          \
+#define STATUS_MAP(X)                                              \
+    X(OK, 0, "ok")                                                 \
+    X(NOMEM, -1, "out of memory (host or device)")                 \
+    X(IO, -2, "read or write failed; errno text is in err.msg")    \
+    X(FORMAT, -3, "the file or request does not say what it must") \
+    X(UNSUPPORTED, -4, "well formed, but this build cannot do it") \
+    X(LIMIT, -5, "a configured limit was reached; retry later")    \
+    X(INVALID, -6, "an argument is outside its documented range")  \
+    X(CANCELED, -7, "the caller asked to stop")                    \
     X(DEVICE, -8, "the accelerator failed; the engine must close")
 
 #define STATUS_ENUM(name, value, text) ERR_##name = (value),
@@ -42,9 +42,9 @@ const char *status_text(status s);
 void err_format(const err *e, char *out, int cap);
 
 /* Return from the calling function when `expr` fails. */
-#define TRY(expr)                              \
-    do {                                       \
-        status try_status_ = (expr);           \
+#define TRY(expr)                                      \
+    do {                                               \
+        status try_status_ = (expr);                   \
         if (try_status_ != ERR_OK) return try_status_; \
     } while (0)
 

@@ -142,8 +142,7 @@ static status read_fd(arena *a, int fd, const char *path, int64_t max_bytes, str
     if (fstat(fd, &s) != 0) return fail_io(e, path, "cannot look at the file");
     if (S_ISDIR(s.st_mode)) return err_set(e, ERR_IO, path, -1, "is a directory");
     /* A pipe, a device, or a file of /proc tells no size. */
-    if (!S_ISREG(s.st_mode) || s.st_size == 0)
-        return read_stream(a, fd, path, max_bytes, out, e);
+    if (!S_ISREG(s.st_mode) || s.st_size == 0) return read_stream(a, fd, path, max_bytes, out, e);
     if (s.st_size > max_bytes) return fail_size(e, path, max_bytes);
     char *bytes = arena_new(a, (size_t)s.st_size + 1);
     if (!bytes) return fail_memory(e, path);

@@ -6,6 +6,9 @@
 #include "base/str.h"
 
 uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed);
-static inline uint64_t hash_str(str s, uint64_t seed) { return hash_bytes(s.ptr, s.len, seed); }
+static inline uint64_t hash_str(str s, uint64_t seed)
+{
+    return hash_bytes(s.ptr, s.len, seed);
+}
 
 #endif

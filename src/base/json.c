@@ -39,8 +39,8 @@ static status fail_expected(parser *p, const char *what)
     if (c < 0x20 || c > 0x7e)
         return err_set(p->e, ERR_FORMAT, p->name, p->at - p->start,
                        "JSON: byte 0x%02x where %s should be", c, what);
-    return err_set(p->e, ERR_FORMAT, p->name, p->at - p->start,
-                   "JSON: '%c' where %s should be", c, what);
+    return err_set(p->e, ERR_FORMAT, p->name, p->at - p->start, "JSON: '%c' where %s should be", c,
+                   what);
 }
 
 static status fail_memory(parser *p)
@@ -50,8 +50,7 @@ static status fail_memory(parser *p)
 
 static void skip_space(parser *p)
 {
-    while (p->at < p->end &&
-           (*p->at == ' ' || *p->at == '\n' || *p->at == '\t' || *p->at == '\r'))
+    while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\t' || *p->at == '\r'))
         p->at++;
 }
 
@@ -227,8 +226,8 @@ static status read_word(parser *p, const char *word)
 static status open_container(parser *p, json *v)
 {
     if (p->depth == p->most_depth)
-        return err_set(p->e, ERR_LIMIT, p->name, p->at - p->start,
-                       "JSON: nested deeper than %d", p->most_depth);
+        return err_set(p->e, ERR_LIMIT, p->name, p->at - p->start, "JSON: nested deeper than %d",
+                       p->most_depth);
     frame *f = p->top ? p->top->inner : p->free;
     if (!f) {
         f = arena_new(p->a, sizeof *f);
@@ -303,24 +302,12 @@ static status add_value(parser *p, str key, json **out)
 static status read_value(parser *p, json *v)
 {
     switch (*p->at) {
-    case '{':
-        v->kind = JSON_OBJECT;
-        return open_container(p, v);
-    case '[':
-        v->kind = JSON_ARRAY;
-        return open_container(p, v);
-    case '"':
-        v->kind = JSON_STRING;
-        return read_string(p, &v->text);
-    case 't':
-        v->kind = JSON_TRUE;
-        return read_word(p, "true");
-    case 'f':
-        v->kind = JSON_FALSE;
-        return read_word(p, "false");
-    case 'n':
-        v->kind = JSON_NULL;
-        return read_word(p, "null");
+    case '{': v->kind = JSON_OBJECT; return open_container(p, v);
+    case '[': v->kind = JSON_ARRAY; return open_container(p, v);
+    case '"': v->kind = JSON_STRING; return read_string(p, &v->text);
+    case 't': v->kind = JSON_TRUE; return read_word(p, "true");
+    case 'f': v->kind = JSON_FALSE; return read_word(p, "false");
+    case 'n': v->kind = JSON_NULL; return read_word(p, "null");
     default:
         if (*p->at != '-' && !is_digit(p)) return fail_expected(p, "a value");
         v->kind = JSON_NUMBER;

@@ -14,7 +14,13 @@
 #include "base/str.h"
 
 typedef enum {
-    JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT
+    JSON_NULL,
+    JSON_FALSE,
+    JSON_TRUE,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT
 } json_kind;
 
 typedef struct json json;
@@ -46,7 +52,10 @@ const json *json_get_str(const json *object, str key);
 /* The i-th element, or NULL. O(i). */
 const json *json_at(const json *array, int i);
 
-static inline bool json_is(const json *v, json_kind kind) { return v && v->kind == kind; }
+static inline bool json_is(const json *v, json_kind kind)
+{
+    return v && v->kind == kind;
+}
 static inline bool json_is_bool(const json *v)
 {
     return v && (v->kind == JSON_TRUE || v->kind == JSON_FALSE);
@@ -87,10 +96,11 @@ void json_string(json_writer *w, str s);
 void json_c_string(json_writer *w, const char *s);
 void json_int(json_writer *w, int64_t v);
 void json_uint(json_writer *w, uint64_t v);
-void json_double(json_writer *w, double v); /* shortest text that reads back equal; null if not finite */
+/* The shortest text that reads back equal; null when not finite. */
+void json_double(json_writer *w, double v);
 void json_bool(json_writer *w, bool v);
 void json_null(json_writer *w);
-void json_value(json_writer *w, const json *v);  /* compact */
-void json_raw(json_writer *w, str text);         /* text that is JSON already */
+void json_value(json_writer *w, const json *v); /* compact */
+void json_raw(json_writer *w, str text);        /* text that is JSON already */
 
 #endif

@@ -167,10 +167,22 @@ static void close(json_writer *w, char bracket)
     buf_put_byte(w->out, bracket);
 }
 
-void json_open_object(json_writer *w) { open(w, '{'); }
-void json_close_object(json_writer *w) { close(w, '}'); }
-void json_open_array(json_writer *w) { open(w, '['); }
-void json_close_array(json_writer *w) { close(w, ']'); }
+void json_open_object(json_writer *w)
+{
+    open(w, '{');
+}
+void json_close_object(json_writer *w)
+{
+    close(w, '}');
+}
+void json_open_array(json_writer *w)
+{
+    open(w, '[');
+}
+void json_close_array(json_writer *w)
+{
+    close(w, ']');
+}
 
 void json_key_str(json_writer *w, str key)
 {

@@ -26,8 +26,8 @@ void *mem_resize(void *p, size_t n_bytes);
 void mem_free(void *p);
 
 typedef struct {
-    int64_t n_calls;      /* successful allocations and resizes so far */
-    int64_t n_live;       /* blocks not yet freed */
+    int64_t n_calls; /* successful allocations and resizes so far */
+    int64_t n_live;  /* blocks not yet freed */
 } mem_counters;
 mem_counters mem_count(void);
 

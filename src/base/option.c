@@ -177,8 +177,7 @@ static status take_flag(walk *w, int *i)
     if (row->type == OPTION_FLAG && !equals)
         return set_value(row, is_negated ? "false" : "true", from, w->stores);
     if (is_negated) return err_set(w->e, ERR_INVALID, shown, -1, "takes no value");
-    if (!equals && *i + 1 >= w->argc)
-        return err_set(w->e, ERR_INVALID, shown, -1, "needs a value");
+    if (!equals && *i + 1 >= w->argc) return err_set(w->e, ERR_INVALID, shown, -1, "needs a value");
     const char *text = equals ? equals + 1 : w->argv[++*i];
     return set_value(row, text, from, w->stores);
 }
@@ -236,8 +235,7 @@ static status walk_environment(const option_row *rows, bool stores, err *e)
 status option_parse(const option_row *rows, int argc, char **argv, const char **rest, int max_rest,
                     int *n_rest, bool *wants_help, err *e)
 {
-    walk w = {
-        .rows = rows, .argc = argc, .argv = argv, .rest = rest, .max_rest = max_rest, .e = e};
+    walk w = {.rows = rows, .argc = argc, .argv = argv, .rest = rest, .max_rest = max_rest, .e = e};
     TRY(walk_argv(&w));
     if (w.wants_help) {
         *wants_help = true;

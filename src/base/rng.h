@@ -40,7 +40,8 @@ RNG_FN uint64_t rng_mix64(uint64_t x)
 RNG_FN rng_key rng_row_key(uint64_t seed, uint32_t choice, int64_t pos)
 {
     uint64_t x = rng_mix64(seed ^ 0x9e3779b97f4a7c15ULL);
-    x = rng_mix64(x + (uint64_t)pos * 0xd1342543de82ef95ULL + (uint64_t)choice * 0xaf251af3b0f025b5ULL);
+    x = rng_mix64(x + (uint64_t)pos * 0xd1342543de82ef95ULL +
+                  (uint64_t)choice * 0xaf251af3b0f025b5ULL);
     rng_key k = {(uint32_t)x, (uint32_t)(x >> 32)};
     return k;
 }

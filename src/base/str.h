@@ -42,6 +42,8 @@ int str_compare(str a, str b);
 /* The whole slice as a decimal number; false when it is anything else or overflows. */
 bool str_to_int64(str s, int64_t *out);
 bool str_to_uint64(str s, uint64_t *out);
+/* Exactly rounded; an exponent is fine, and so is a missing digit on one side of the point. No
+ * hex, inf, nan or white space. Does not depend on the locale. */
 bool str_to_double(str s, double *out);
 
 #endif

@@ -8,17 +8,24 @@
 
 #include "base/err.h"
 
-typedef struct { pthread_t id; bool is_started; } thread;
+typedef struct {
+    pthread_t id;
+    bool is_started;
+} thread;
 status thread_start(thread *t, const char *name, void *(*run)(void *), void *arg, err *e);
-void thread_join(thread *t);   /* harmless when not started */
+void thread_join(thread *t); /* harmless when not started */
 
-typedef struct { pthread_mutex_t m; } mutex;
-typedef struct { pthread_cond_t c; } cond;
+typedef struct {
+    pthread_mutex_t m;
+} mutex;
+typedef struct {
+    pthread_cond_t c;
+} cond;
 void mutex_init(mutex *m);
 void mutex_fini(mutex *m);
 void mutex_lock(mutex *m);
 void mutex_unlock(mutex *m);
-void cond_init(cond *c);       /* on the monotonic clock */
+void cond_init(cond *c); /* on the monotonic clock */
 void cond_fini(cond *c);
 void cond_wait(cond *c, mutex *m);
 /* false when `timeout_ns` passed without a signal */

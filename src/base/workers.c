@@ -23,10 +23,10 @@ typedef struct {
 } seat;
 
 struct workers {
-    int n;             /* the caller included */
-    int n_spin;        /* turns to spin before sleeping */
-    bool is_closing;   /* set before the last ticket */
-    seat *seats;       /* [n]; seat 0 is the caller's and has no thread */
+    int n;           /* the caller included */
+    int n_spin;      /* turns to spin before sleeping */
+    bool is_closing; /* set before the last ticket */
+    seat *seats;     /* [n]; seat 0 is the caller's and has no thread */
 
     int64_t n_items, grain; /* the job; written by the caller between runs */
     workers_fn *fn;

@@ -14,7 +14,7 @@ typedef struct workers workers;
 
 /* n >= 1 threads in all, the caller included; n = 0 takes the cores of the process. */
 status workers_open(workers **w, int n, err *e);
-void workers_close(workers *w);   /* NULL is fine */
+void workers_close(workers *w); /* NULL is fine */
 int workers_count(const workers *w);
 
 /* Call fn(ctx, begin, end, worker) on each worker with its share of [0, n), chunk ends rounded to

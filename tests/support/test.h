@@ -24,27 +24,27 @@ typedef struct test_case {
 } test_case;
 void test_register(test_case *t);
 
-#define TEST(id)                                                                          \
-    static void test_##id(void **state);                                                  \
-    static test_case test_case_##id = {#id, test_##id, NULL};                             \
-    __attribute__((constructor)) static void test_register_##id(void)                     \
-    {                                                                                     \
-        test_register(&test_case_##id);                                                   \
-    }                                                                                     \
+#define TEST(id)                                                      \
+    static void test_##id(void **state);                              \
+    static test_case test_case_##id = {#id, test_##id, NULL};         \
+    __attribute__((constructor)) static void test_register_##id(void) \
+    {                                                                 \
+        test_register(&test_case_##id);                               \
+    }                                                                 \
     static void test_##id(void **state __attribute__((unused)))
 
-#define TEST_SKIP(...)                                       \
-    do {                                                     \
-        print_message("SKIP: " __VA_ARGS__);                 \
-        print_message("\n");                                 \
-        skip();                                              \
+#define TEST_SKIP(...)                       \
+    do {                                     \
+        print_message("SKIP: " __VA_ARGS__); \
+        print_message("\n");                 \
+        skip();                              \
     } while (0)
 
 /* Fails with the error's words when a call did not succeed. */
-#define CHECK_OK(expr, e)                                                                   \
-    do {                                                                                    \
-        status check_status_ = (expr);                                                      \
-        if (check_status_ != ERR_OK)                                                        \
+#define CHECK_OK(expr, e)                                                                        \
+    do {                                                                                         \
+        status check_status_ = (expr);                                                           \
+        if (check_status_ != ERR_OK)                                                             \
             fail_msg("%s: %s: %s: %s", #expr, status_name(check_status_), (e)->where, (e)->msg); \
     } while (0)
 #define CHECK_STATUS(expr, want) assert_string_equal(status_name(expr), status_name(want))

@@ -49,7 +49,8 @@ uint64_t test_seed(void)
         const char *given = getenv("RIPTIDE_TEST_SEED");
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
-        seed = given ? strtoull(given, NULL, 0) : (uint64_t)t.tv_sec * 1000003u ^ (uint64_t)t.tv_nsec;
+        seed = given ? strtoull(given, NULL, 0)
+                     : (uint64_t)t.tv_sec * 1000003u ^ (uint64_t)t.tv_nsec;
         print_message("RIPTIDE_TEST_SEED=%llu\n", (unsigned long long)seed);
     }
     return seed;

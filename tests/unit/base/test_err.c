@@ -44,9 +44,9 @@ TEST(set_accepts_no_place)
 
 TEST(every_status_has_a_name_and_a_sentence)
 {
-#define CHECK_ROW(name, value, text)                          \
-    assert_int_equal(ERR_##name, value);                      \
-    assert_string_equal(status_name(ERR_##name), #name);      \
+#define CHECK_ROW(name, value, text)                     \
+    assert_int_equal(ERR_##name, value);                 \
+    assert_string_equal(status_name(ERR_##name), #name); \
     assert_string_equal(status_text(ERR_##name), text);
     STATUS_MAP(CHECK_ROW)
 #undef CHECK_ROW

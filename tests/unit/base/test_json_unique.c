@@ -101,7 +101,8 @@ TEST(no_memory_to_tell_is_nomem)
 {
     err e;
     int64_t live = mem_count().n_live;
-    str text = STR("{\"0\":0,\"1\":0,\"2\":0,\"3\":0,\"4\":0,\"5\":0,\"6\":0,\"7\":0,\"8\":0,\"9\":0}");
+    str text = STR(
+        "{\"0\":0,\"1\":0,\"2\":0,\"3\":0,\"4\":0,\"5\":0,\"6\":0,\"7\":0,\"8\":0,\"9\":0}");
     mem_fail_at(2);
     CHECK_STATUS(parse(text, &e), ERR_NOMEM);
     mem_fail_at(0);

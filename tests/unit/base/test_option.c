@@ -88,9 +88,9 @@ TEST(sizes_have_binary_suffixes)
         char *text;
         int64_t want;
     } cases[] = {
-        {"4096", 4096},          {"64K", 65536},          {"64KB", 65536}, {"64KiB", 65536},
-        {"64k", 65536},          {"21G", 21LL << 30},     {"2M", 2 << 20}, {"1.5G", 3LL << 29},
-        {"1T", 1LL << 40},       {"2048B", 2048},
+        {"4096", 4096},    {"64K", 65536},      {"64KB", 65536}, {"64KiB", 65536},
+        {"64k", 65536},    {"21G", 21LL << 30}, {"2M", 2 << 20}, {"1.5G", 3LL << 29},
+        {"1T", 1LL << 40}, {"2048B", 2048},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_OK(PARSE("--max-memory", cases[i].text), &e);
@@ -213,8 +213,16 @@ TEST(help_shows_every_row_with_its_default)
     ssize_t n = read(ends[0], text, sizeof text - 1);
     close(ends[0]);
     text[n > 0 ? n : 0] = '\0';
-    const char *parts[] = {"usage: riptide serve", "--verbose", "say more (off)", "(on)", "(8080)",
-                           "(64K)", "--port N", "(mini)", "--backend ref|cpu|cuda", "(none)",
+    const char *parts[] = {"usage: riptide serve",
+                           "--verbose",
+                           "say more (off)",
+                           "(on)",
+                           "(8080)",
+                           "(64K)",
+                           "--port N",
+                           "(mini)",
+                           "--backend ref|cpu|cuda",
+                           "(none)",
                            "--help"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(text, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], text);

@@ -75,8 +75,17 @@ TEST(to_int64_takes_exactly_the_range)
     assert_true(str_to_int64(STR("9223372036854775807"), &v) && v == INT64_MAX);
     assert_true(str_to_int64(STR("-0"), &v) && v == 0);
     assert_true(str_to_int64(STR("007"), &v) && v == 7);
-    const char *bad[] = {"", "-", "+1", " 1", "1 ", "1.0", "0x1", "--1", "9223372036854775808",
-                         "-9223372036854775809", "99999999999999999999999"};
+    const char *bad[] = {"",
+                         "-",
+                         "+1",
+                         " 1",
+                         "1 ",
+                         "1.0",
+                         "0x1",
+                         "--1",
+                         "9223372036854775808",
+                         "-9223372036854775809",
+                         "99999999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_false(str_to_int64(str_from(bad[i]), &v));
         assert_int_equal(v, 7);
@@ -148,10 +157,14 @@ TEST(to_double_agrees_with_strtod_on_random_text)
         switch (i % 4) {
         case 0: snprintf(text, sizeof text, "%.17g", d); break;
         case 1: snprintf(text, sizeof text, "%.*e", (int)(bits % 25), d); break;
-        case 2: snprintf(text, sizeof text, "%llu.%llue%d", (unsigned long long)bits % 100000,
-                         (unsigned long long)bits >> 20, (int)(bits % 40) - 20); break;
-        default: snprintf(text, sizeof text, "%llu.%02u", (unsigned long long)bits % 1000000000,
-                          (unsigned)(bits >> 50) % 100); break;
+        case 2:
+            snprintf(text, sizeof text, "%llu.%llue%d", (unsigned long long)bits % 100000,
+                     (unsigned long long)bits >> 20, (int)(bits % 40) - 20);
+            break;
+        default:
+            snprintf(text, sizeof text, "%llu.%02u", (unsigned long long)bits % 1000000000,
+                     (unsigned)(bits >> 50) % 100);
+            break;
         }
         double want = strtod(text, NULL);
         if (isfinite(want)) check_double(text, want);
@@ -160,8 +173,9 @@ TEST(to_double_agrees_with_strtod_on_random_text)
 
 TEST(to_double_refuses_what_is_no_decimal_number)
 {
-    const char *bad[] = {"", "-", "+", ".", "e5", "1e", "1e+", "1e5x", "0x10", "inf", "nan", " 1",
-                         "1 ", "1,5", "1.2.3", "--1", "1e1.5", "infinity", "1e999", "-1e309"};
+    const char *bad[] = {"",      "-",    "+",     ".",        "e5",    "1e",    "1e+",
+                         "1e5x",  "0x10", "inf",   "nan",      " 1",    "1 ",    "1,5",
+                         "1.2.3", "--1",  "1e1.5", "infinity", "1e999", "-1e309"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         double v = 7;
         if (str_to_double(str_from(bad[i]), &v)) fail_msg("took \"%s\"", bad[i]);

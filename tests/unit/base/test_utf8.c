@@ -141,9 +141,9 @@ TEST(tail_counts_only_what_can_still_become_a_character)
         {"\xf0\x9f", 2},
         {"\xf0\x9f\x98", 3},
         {"\xf0\x9f\x98\x80", 0},
-        {"\xe0\x80", 0},       /* overlong: never a character */
-        {"\xed\xa0", 0},       /* a surrogate */
-        {"\xf4\x90", 0},       /* above U+10FFFF */
+        {"\xe0\x80", 0}, /* overlong: never a character */
+        {"\xed\xa0", 0}, /* a surrogate */
+        {"\xf4\x90", 0}, /* above U+10FFFF */
         {"\xf0\x80\x80", 0},
         {"\x80", 0},
         {"\xc3\xa4\x80", 0},
