@@ -89,7 +89,8 @@ typedef struct {
     double max, sum;
     double *acc; /* [D] */
     float *part; /* [D] of this segment */
-    float score[OPS_BLOCK], weight[OPS_BLOCK];
+    double score[OPS_BLOCK];
+    float weight[OPS_BLOCK];
 } head_sum;
 
 typedef struct {
@@ -109,7 +110,7 @@ static void head_sum_weigh(head_sum *s, int n, int D)
 {
     double max = s->max, sum = 0;
     for (int i = 0; i < n; i++) {
-        if ((double)s->score[i] > max) max = (double)s->score[i];
+        if (s->score[i] > max) max = s->score[i];
     }
     if (max > s->max) {
         double scale = exp(s->max - max);
@@ -118,7 +119,7 @@ static void head_sum_weigh(head_sum *s, int n, int D)
         s->max = max;
     }
     for (int i = 0; i < n; i++) {
-        double w = exp((double)s->score[i] - max);
+        double w = exp(s->score[i] - max);
         s->weight[i] = (float)w;
         sum += w;
     }
@@ -139,7 +140,7 @@ static void attn_group(const attn_args *a, int64_t t, int g, head_sum *heads, fl
         for (int i = 0; i < n; i++) {
             kv_load(a->kv.format, a->kv.k, a->kv.k_scale, cell + i, vec, D);
             for (int h = 0; h < n_heads; h++) {
-                heads[h].score[i] = (float)(ref_row_dot(q + h * D, vec, D) * (double)a->scale);
+                heads[h].score[i] = ref_row_dot_double(q + h * D, vec, D) * (double)a->scale;
             }
         }
         for (int h = 0; h < n_heads; h++) {

@@ -69,7 +69,7 @@ typedef struct {
 static void see(const float *q, const float *k, const float *v, float scale, int D, double *max,
                 double *sum, double *acc)
 {
-    double score = ref_row_dot(q, k, D) * (double)scale;
+    double score = ref_row_dot_double(q, k, D) * (double)scale;
     if (score > *max) {
         double shrink = exp(*max - score);
         *sum *= shrink;

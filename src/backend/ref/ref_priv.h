@@ -55,6 +55,8 @@ enum {
 void ref_row_decode(const tensor *t, int64_t i, float *out);
 /* sum a[k] * b[k]: 16 f32 sums over each run of REF_RUN elements, added in double. */
 double ref_row_dot(const float *a, const float *b, int64_t n);
+/* The same with all sums in double, for scores: an exponential magnifies their error. */
+double ref_row_dot_double(const float *a, const float *b, int64_t n);
 
 /* ref_norm.c: y[d] = x[d] * rsqrt(mean(x^2) + eps) * w[d] in double. */
 void ref_norm_row(const float *x, const float *w, float eps, int n, double *y);

@@ -75,3 +75,17 @@ double ref_row_dot(const float *a, const float *b, int64_t n)
     for (k += rest; k < n; k++) sum += (double)a[k] * (double)b[k];
     return sum;
 }
+
+double ref_row_dot_double(const float *a, const float *b, int64_t n)
+{
+    double s[8] = {0}, sum = 0;
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8) {
+        for (int i = 0; i < 8; i++) {
+            s[i] += (double)a[k + i] * (double)b[k + i];
+        }
+    }
+    for (; k < n; k++) sum += (double)a[k] * (double)b[k];
+    for (int i = 0; i < 8; i++) sum += s[i];
+    return sum;
+}
