@@ -58,8 +58,10 @@ typedef struct cuda_backend {
     int l2_bytes;
     cudaStream_t stream; /* all ops, copies and graphs */
     cudaStream_t upload; /* weight slices, so that pinned slices overlap the read of the file */
-    void *pinned[2];     /* slices of CUDA_SLICE_BYTES */
-    cudaEvent_t pinned_free[2];
+    void *pinned[2];     /* slices of CUDA_SLICE_BYTES: what is being sent */
+    void *staged[2];     /* the same on the device, for what is repacked there */
+    cudaEvent_t slice_free[2];
+    int slice; /* the one that cuda_slice_take gives next */
     backend_limits limits;
     dev_buf scratch;
     dev_buf counters;
@@ -104,13 +106,28 @@ status cuda_download(backend *b, void *dst, dev_buf src, int64_t n_bytes);
 status cuda_copy(backend *b, dev_buf dst, dev_buf src, int64_t n_bytes);
 status cuda_fill(backend *b, dev_buf dst, int byte, int64_t n_bytes);
 status cuda_sync(backend *b);
-/* Room for weight slices; open and close of the two pinned buffers and their events. */
-status cuda_pinned_open(cuda_backend *cb, err *e);
-void cuda_pinned_close(cuda_backend *cb);
+/* Device memory that is not zeroed; NOMEM when there is none left. */
+status cuda_take(cuda_backend *cb, int64_t n_bytes, dev_buf *out, err *e);
+/* ERR_LIMIT unless the reserved scratch holds n_bytes. */
+status cuda_need(cuda_backend *cb, const char *op, int64_t n_bytes);
+
+/* Weight slices: two pinned buffers, so that reading the file overlaps the copy before it. */
 enum { CUDA_SLICE_BYTES = 16 << 20 };
-/* Copy n_bytes of (possibly mapped) host memory to dst through the pinned slices; returns when
- * the source has been read, not when the copy is done. */
-status cuda_upload_slices(cuda_backend *cb, void *dst, const void *src, int64_t n_bytes);
+typedef struct {
+    void *host;   /* pinned, to be filled */
+    void *device; /* where cuda_slice_send puts it */
+} cuda_slice;
+status cuda_slices_open(cuda_backend *cb, err *e);
+void cuda_slices_close(cuda_backend *cb);
+/* The next slice, once its last use is over. Then fill it, send it, launch on cb->upload what
+ * reads it, and give it back. */
+status cuda_slice_take(cuda_backend *cb, cuda_slice *s);
+status cuda_slice_send(cuda_backend *cb, int64_t n_bytes);
+status cuda_slice_give(cuda_backend *cb);
+/* Wait for all that was sent. */
+status cuda_slices_finish(cuda_backend *cb);
+/* n_bytes of (possibly mapped) host memory to device memory, through the slices. */
+status cuda_slices_copy(cuda_backend *cb, void *dst, const void *src, int64_t n_bytes);
 
 /* cuda_weight.cu */
 status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e);
@@ -146,6 +163,10 @@ status cuda_draft_select(backend *b, const draft_select_args *a);
 status cuda_sample(backend *b, const sample_args *a);
 status cuda_accept(backend *b, const accept_args *a);
 status cuda_count_prompt(backend *b, const count_prompt_args *a);
+
+/* Shared memory beyond 48 KiB for the kernels that want it; once, at open. */
+status linear_open(cuda_backend *cb);
+status moe_ffn_open(cuda_backend *cb);
 
 /* Scratch of the ops that use it, in bytes, for the reserved limits. */
 int64_t cuda_linear_scratch(const backend_limits *l);

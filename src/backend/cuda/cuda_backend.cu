@@ -1,0 +1,181 @@
+/* cuda_backend: open and close, reserve, and the op table. */
+#include "backend/cuda/cuda_check.cuh"
+
+#include "backend/backend_priv.h"
+
+#pragma weak cuda_rope_table
+#pragma weak cuda_attn_prep
+#pragma weak cuda_attn
+#pragma weak cuda_gdn_prep
+#pragma weak cuda_gdn_scan
+#pragma weak cuda_gdn_commit
+#pragma weak cuda_draft_kv_write
+#pragma weak cuda_draft_attn_prep
+#pragma weak cuda_draft_attn
+#pragma weak cuda_draft_conv
+#pragma weak cuda_draft_select
+#pragma weak cuda_sample
+#pragma weak cuda_accept
+#pragma weak cuda_count_prompt
+#pragma weak cuda_attn_scratch
+#pragma weak cuda_gdn_scratch
+#pragma weak cuda_draft_scratch
+#pragma weak cuda_sample_scratch
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t scratch_bytes(const backend_limits *l)
+{
+    int64_t n = 0;
+    n = max64(n, cuda_linear_scratch(l));
+    n = max64(n, cuda_linear_swiglu_scratch(l));
+    n = max64(n, cuda_moe_ffn_scratch(l));
+    n = max64(n, cuda_topk_scratch(l));
+    if (cuda_attn_scratch) n = max64(n, cuda_attn_scratch(l));
+    if (cuda_gdn_scratch) n = max64(n, cuda_gdn_scratch(l));
+    if (cuda_draft_scratch) n = max64(n, cuda_draft_scratch(l));
+    if (cuda_sample_scratch) n = max64(n, cuda_sample_scratch(l));
+    return n;
+}
+
+static status cuda_reserve(backend *b, const backend_limits *l, err *e)
+{
+    cuda_backend *cb = cuda_of(b);
+    int64_t n = scratch_bytes(l);
+    if (n > cb->scratch.n_bytes) {
+        TRY(cuda_sync(b));
+        dev_buf scratch = {};
+        TRY(cuda_take(cb, n, &scratch, e));
+        cuda_graph_clear(cb); /* captured with the old addresses */
+        cuda_release(b, &cb->scratch);
+        cb->scratch = scratch;
+    }
+    cb->limits = *l;
+    return ERR_OK;
+}
+
+static void cuda_close(backend *b)
+{
+    cuda_backend *cb = cuda_of(b);
+    if (!cb) return;
+    if (cb->stream) cudaStreamSynchronize(cb->stream);
+    cuda_graph_clear(cb);
+    cuda_release(b, &cb->scratch);
+    cuda_release(b, &cb->counters);
+    cuda_slices_close(cb);
+    if (cb->upload) cudaStreamDestroy(cb->upload);
+    if (cb->stream) cudaStreamDestroy(cb->stream);
+    mem_free(cb);
+}
+
+static backend_ops make_table(void)
+{
+    backend_ops t = {};
+    t.alloc = cuda_alloc;
+    t.release = cuda_release;
+    t.upload = cuda_upload;
+    t.download = cuda_download;
+    t.copy = cuda_copy;
+    t.fill = cuda_fill;
+    t.sync = cuda_sync;
+    t.weight_open = cuda_weight_open;
+    t.weight_close = cuda_weight_close;
+    t.reserve = cuda_reserve;
+    t.graph_replay = cuda_graph_replay;
+    t.graph_begin = cuda_graph_begin;
+    t.graph_end = cuda_graph_end;
+    t.embed = cuda_embed;
+    t.rmsnorm = cuda_rmsnorm;
+    t.linear = cuda_linear;
+    t.linear_swiglu = cuda_linear_swiglu;
+    t.gather_rows = cuda_gather_rows;
+    t.tap_store = cuda_tap_store;
+    t.rope_table = cuda_rope_table;
+    t.attn_prep = cuda_attn_prep;
+    t.attn = cuda_attn;
+    t.gdn_prep = cuda_gdn_prep;
+    t.gdn_scan = cuda_gdn_scan;
+    t.gdn_commit = cuda_gdn_commit;
+    t.moe_route = cuda_moe_route;
+    t.moe_ffn = cuda_moe_ffn;
+    t.draft_kv_write = cuda_draft_kv_write;
+    t.draft_attn_prep = cuda_draft_attn_prep;
+    t.draft_attn = cuda_draft_attn;
+    t.draft_conv = cuda_draft_conv;
+    t.topk = cuda_topk;
+    t.draft_select = cuda_draft_select;
+    t.sample = cuda_sample;
+    t.accept = cuda_accept;
+    t.count_prompt = cuda_count_prompt;
+    t.close = cuda_close;
+    return t;
+}
+
+static const backend_ops table = make_table();
+
+/* The device, its numbers, streams and buffers into cb. */
+static status device_open(cuda_backend *cb, const cudaDeviceProp *prop, err *e)
+{
+    cb->sm = prop->major * 10 + prop->minor;
+    cb->n_sms = prop->multiProcessorCount;
+    cb->smem_block_max = static_cast<int>(prop->sharedMemPerBlockOptin);
+    cb->l2_bytes = prop->l2CacheSize;
+    cudaError_t r = cudaSetDevice(cb->device);
+    if (r == cudaSuccess) r = cudaStreamCreateWithFlags(&cb->stream, cudaStreamNonBlocking);
+    if (r == cudaSuccess) r = cudaStreamCreateWithFlags(&cb->upload, cudaStreamNonBlocking);
+    if (r != cudaSuccess) {
+        status s = cuda_status(cb, r, "device", __FILE__, __LINE__);
+        return err_set(e, s, "cuda", -1, "%s", cudaGetErrorString(r));
+    }
+    TRY(cuda_slices_open(cb, e));
+    TRY(cuda_alloc(&cb->base, CUDA_COUNTERS * 4, &cb->counters, e));
+    status s = linear_open(cb);
+    if (s == ERR_OK) s = moe_ffn_open(cb);
+    if (s != ERR_OK) return err_set(e, s, "cuda", -1, "%.200s", cb->base.last.msg);
+    return ERR_OK;
+}
+
+extern "C" status cuda_backend_open(backend **b, const char *isa, const backend_options *o, err *e)
+{
+    (void)o; /* n_threads is for processors */
+    int n_devices = 0;
+    cudaError_t r = cudaGetDeviceCount(&n_devices);
+    if (r != cudaSuccess || n_devices == 0) {
+        cudaGetLastError();
+        return err_set(e, ERR_UNSUPPORTED, "backend", -1, "no NVIDIA GPU: %s",
+                       r == cudaSuccess ? "none is visible" : cudaGetErrorString(r));
+    }
+    cudaDeviceProp prop;
+    r = cudaGetDeviceProperties(&prop, 0);
+    if (r != cudaSuccess) {
+        return err_set(e, ERR_UNSUPPORTED, "backend", -1, "the GPU: %s", cudaGetErrorString(r));
+    }
+    char name[32];
+    snprintf(name, sizeof name, "sm_%d%d", prop.major, prop.minor);
+    if (isa && strcmp(isa, name) != 0) {
+        return err_set(e, strncmp(isa, "sm_", 3) == 0 ? ERR_UNSUPPORTED : ERR_INVALID, "backend",
+                       -1, "this GPU is '%s', not '%.20s'", name, isa);
+    }
+    if (prop.major < 8) {
+        return err_set(e, ERR_UNSUPPORTED, "backend", -1, "%.60s is %s; want sm_80 or newer",
+                       prop.name, name);
+    }
+    cuda_backend *cb = static_cast<cuda_backend *>(mem_new(sizeof *cb));
+    if (!cb) return err_set(e, ERR_NOMEM, "backend", -1, "cuda: %zu bytes", sizeof *cb);
+    cb->base.ops = &table;
+    cb->base.name = "cuda";
+    memcpy(cb->base.isa, name, sizeof name);
+    cb->base.act = DTYPE_BF16;
+    cb->base.quantises_drafts = true;
+    cb->base.n_threads = 1;
+    status s = device_open(cb, &prop, e);
+    if (s != ERR_OK) {
+        cuda_close(&cb->base);
+        return s;
+    }
+    *b = &cb->base;
+    return ERR_OK;
+}

@@ -1,0 +1,333 @@
+/* cuda_weight: weights from the file into device memory, repacked there (dequant.cuh). */
+#include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/dequant.cuh"
+#include "backend/cuda/linear_tile_priv.h"
+#include "backend/cuda/vec_load.cuh"
+
+enum { REPACK_THREADS = 128 };
+
+/* A piece of an expert (or of the only matrix): rows that lie in a slice, and where they go. */
+typedef struct {
+    const uint8_t *codes;  /* rows of row_bytes */
+    const uint8_t *scales; /* rows of K / group values; biases alike */
+    const uint8_t *biases;
+    dtype type, scale_type;
+    int64_t row_bytes, K;
+    int n_rows; /* there; the last block of 16 may be filled up with zeros */
+    int bits, group, n_bricks, n_groups; /* groups along the padded K */
+    uint8_t *to_codes;                    /* brick 0 of the piece's first row */
+    uint8_t *to_scales;
+} repack_args;
+
+__device__ static inline float scale_value(const uint8_t *p, int64_t i, dtype type)
+{
+    if (type == DTYPE_F32) return reinterpret_cast<const float *>(p)[i];
+    if (type == DTYPE_F16) return __half2float(reinterpret_cast<const __half *>(p)[i]);
+    return __bfloat162float(reinterpret_cast<const bf16 *>(p)[i]);
+}
+
+/* Element (row, k) of an unquantised piece as bf16 bits; zero outside. */
+__device__ static inline uint32_t plain_bits(const repack_args &a, int row, int64_t k)
+{
+    if (row >= a.n_rows || k >= a.K) return 0;
+    const uint8_t *p = a.codes + row * a.row_bytes;
+    if (a.type == DTYPE_BF16) return reinterpret_cast<const uint16_t *>(p)[k];
+    return __bfloat16_as_ushort(__float2bfloat16_rn(scale_value(p, k, a.type)));
+}
+
+/* repack_plain_kernel: BF16, F16, F32 rows to bf16 bricks.
+ *
+ * Grid     (16-output blocks x bricks); block 128: warp f writes fragment f
+ * Moves    each weight once each way */
+__global__ void repack_plain_kernel(const repack_args a)
+{
+    int block = blockIdx.x / a.n_bricks, kb = blockIdx.x % a.n_bricks;
+    int lane = threadIdx.x & 31, f = threadIdx.x >> 5;
+    uint32_t w[4];
+    for (int j = 0; j < 4; j++) {
+        int row = block * PICK_BRICK_N + (lane >> 2) + (j & 1) * 8;
+        int64_t k = int64_t(kb) * PICK_BRICK_K + f * 16 + (lane & 3) * 2 + (j >> 1) * 8;
+        w[j] = plain_bits(a, row, k) | plain_bits(a, row, k + 1) << 16;
+    }
+    uint8_t *to = a.to_codes + int64_t(blockIdx.x) * dequant_brick_bytes(DEQUANT_BF16);
+    *reinterpret_cast<uint4 *>(to + f * 512 + lane * 16) = make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+__device__ static inline uint32_t code_at(const repack_args &a, int row, int64_t k)
+{
+    if (row >= a.n_rows || k >= a.K) return 0;
+    return dequant_code(a.codes + row * a.row_bytes, k, a.bits);
+}
+
+/* repack_affine_kernel: rows of codes to planes.
+ *
+ * Grid     (16-output blocks x bricks) / 4; block 128: a warp a brick, a lane its own words
+ * Moves    each code once each way */
+__global__ void repack_affine_kernel(const repack_args a, int n_total)
+{
+    int brick = blockIdx.x * (REPACK_THREADS / 32) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+    if (brick >= n_total) return;
+    int block = brick / a.n_bricks, kb = brick % a.n_bricks;
+    int main = dequant_main_bits(a.bits), ext = a.bits - main;
+    uint32_t words[8] = {}; /* main plane, then ext */
+    for (int p = 0; p < 16; p++) {
+        int f = p >> 2, j = p & 3;
+        int row = block * PICK_BRICK_N + (lane >> 2) + (j & 1) * 8;
+        int64_t k = int64_t(kb) * PICK_BRICK_K + f * 16 + (lane & 3) * 2 + (j >> 1) * 8;
+        uint32_t lo = code_at(a, row, k), hi = code_at(a, row, k + 1);
+        uint32_t mask = (1u << main) - 1;
+        int per = 16 / main;
+        words[p / per] |= ((lo & mask) | (hi & mask) << 16) << (p % per * main);
+        if (ext > 0) {
+            per = 16 / ext;
+            words[main + p / per] |= ((lo >> main) | (hi >> main) << 16) << (p % per * ext);
+        }
+    }
+    uint8_t *to = a.to_codes + int64_t(brick) * dequant_brick_bytes(a.bits);
+    for (int i = 0; i < main; i++) {
+        reinterpret_cast<uint32_t *>(to)[lane * main + i] = words[i];
+    }
+    for (int i = 0; i < ext; i++) {
+        reinterpret_cast<uint32_t *>(to + 128 * main)[lane * ext + i] = words[main + i];
+    }
+}
+
+/* repack_scales_kernel: scales and biases to pairs of bf16, 16 rows side by side.
+ *
+ * Grid     (16-output blocks x groups) x 16 threads, in blocks of 128 */
+__global__ void repack_scales_kernel(const repack_args a, int n_total)
+{
+    int i = blockIdx.x * REPACK_THREADS + threadIdx.x;
+    if (i >= n_total) return;
+    int r = i % 16, g = i / 16 % a.n_groups, block = i / 16 / a.n_groups;
+    int row = block * PICK_BRICK_N + r;
+    int64_t per_row = a.K / a.group;
+    uint32_t pair = 0;
+    if (row < a.n_rows && g < per_row) {
+        pair = pack_bf16(scale_value(a.scales, row * per_row + g, a.scale_type),
+                         scale_value(a.biases, row * per_row + g, a.scale_type));
+    }
+    /* Row r and row r + 8 lie side by side. */
+    int64_t at = (int64_t(block) * a.n_groups + g) * 16 + (r & 7) * 2 + (r >> 3);
+    reinterpret_cast<uint32_t *>(a.to_scales)[at] = pair;
+}
+
+/* widen_kernel: n values of a scale type to f32. */
+__global__ void widen_kernel(const uint8_t *from, dtype type, int64_t n, float *to)
+{
+    int64_t i = int64_t(blockIdx.x) * REPACK_THREADS + threadIdx.x;
+    if (i < n) to[i] = scale_value(from, i, type);
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+static status table_widen(cuda_backend *cb, const void *from, dtype type, int64_t n, float *to)
+{
+    int64_t size = dtype_bits(type) / 8, step = CUDA_SLICE_BYTES / size;
+    for (int64_t at = 0; at < n; at += step) {
+        int64_t m = n - at < step ? n - at : step;
+        cuda_slice s;
+        TRY(cuda_slice_take(cb, &s));
+        memcpy(s.host, static_cast<const char *>(from) + at * size, static_cast<size_t>(m * size));
+        TRY(cuda_slice_send(cb, m * size));
+        widen_kernel<<<static_cast<unsigned>(div_up<int64_t>(m, REPACK_THREADS)), REPACK_THREADS,
+                       0, cb->upload>>>(static_cast<uint8_t *>(s.device), type, m, to + at);
+        TRY(CUDA_LAUNCHED(cb));
+        TRY(cuda_slice_give(cb));
+    }
+    return ERR_OK;
+}
+
+static status table_upload(cuda_backend *cb, const tensor *t, dev_weight *w)
+{
+    TRY(cuda_slices_copy(cb, w->data.ptr, t->data, t->n_bytes));
+    if (t->type != DTYPE_AFFINE) return ERR_OK;
+    int64_t n = w->N * (w->K / w->group);
+    TRY(table_widen(cb, t->scales, t->scale_type, n, buf_of<float>(w->scales)));
+    return table_widen(cb, t->biases, t->scale_type, n, buf_of<float>(w->biases));
+}
+
+/* ---- bricks ------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t row_bytes, scale_row_bytes; /* in the file */
+    int64_t n_blocks;
+    int n_bricks, n_groups, bits;
+} brick_plan;
+
+static brick_plan plan_of(const dev_weight *w, const tensor *t)
+{
+    brick_plan p = {};
+    p.bits = linear_weight_bits(w);
+    p.n_blocks = div_up<int64_t>(w->N, PICK_BRICK_N);
+    p.n_bricks = static_cast<int>(div_up<int64_t>(w->K, PICK_BRICK_K));
+    if (w->type == DTYPE_AFFINE) {
+        p.row_bytes = quant_affine_row_bytes(w->K, w->bits);
+        p.scale_row_bytes = w->K / w->group * (dtype_bits(t->scale_type) / 8);
+        p.n_groups = div_up(p.n_bricks * PICK_BRICK_K, w->group);
+    } else {
+        p.row_bytes = w->K * (dtype_bits(w->type) / 8);
+    }
+    return p;
+}
+
+static status repack_launch(cuda_backend *cb, const repack_args *a)
+{
+    int n_blocks = div_up<int>(a->n_rows, PICK_BRICK_N), n_total = n_blocks * a->n_bricks;
+    if (a->type != DTYPE_AFFINE) {
+        repack_plain_kernel<<<n_total, REPACK_THREADS, 0, cb->upload>>>(*a);
+        return CUDA_LAUNCHED(cb);
+    }
+    repack_affine_kernel<<<div_up(n_total, REPACK_THREADS / 32), REPACK_THREADS, 0,
+                           cb->upload>>>(*a, n_total);
+    TRY(CUDA_LAUNCHED(cb));
+    n_total = n_blocks * a->n_groups * 16;
+    repack_scales_kernel<<<div_up<int>(n_total, REPACK_THREADS), REPACK_THREADS, 0,
+                           cb->upload>>>(*a, n_total);
+    return CUDA_LAUNCHED(cb);
+}
+
+/* Rows [from, from + n) of one matrix, all in one slice: codes, scales, biases. */
+static status brick_rows_upload(cuda_backend *cb, const tensor *m, const dev_weight *w, int expert,
+                                int64_t from, int64_t n)
+{
+    brick_plan p = plan_of(w, m);
+    bool is_affine = w->type == DTYPE_AFFINE;
+    int64_t codes = n * p.row_bytes, scales = n * p.scale_row_bytes;
+    int64_t scales_at = scratch_round(codes), biases_at = scales_at + scratch_round(scales);
+    cuda_slice s;
+    TRY(cuda_slice_take(cb, &s));
+    char *host = static_cast<char *>(s.host);
+    const char *data = static_cast<const char *>(m->data);
+    memcpy(host, data + from * p.row_bytes, static_cast<size_t>(codes));
+    if (is_affine) {
+        int64_t at = from * p.scale_row_bytes;
+        memcpy(host + scales_at, static_cast<const char *>(m->scales) + at,
+               static_cast<size_t>(scales));
+        memcpy(host + biases_at, static_cast<const char *>(m->biases) + at,
+               static_cast<size_t>(scales));
+    }
+    TRY(cuda_slice_send(cb, is_affine ? biases_at + scales : codes));
+    int64_t block = expert * p.n_blocks + from / PICK_BRICK_N;
+    const uint8_t *device = static_cast<uint8_t *>(s.device);
+    repack_args a = {};
+    a.codes = device;
+    a.scales = device + scales_at;
+    a.biases = device + biases_at;
+    a.type = w->type;
+    a.scale_type = m->scale_type;
+    a.row_bytes = p.row_bytes;
+    a.K = w->K;
+    a.n_rows = static_cast<int>(n);
+    a.bits = w->bits;
+    a.group = w->group;
+    a.n_bricks = p.n_bricks;
+    a.n_groups = p.n_groups;
+    a.to_codes = buf_of<uint8_t>(w->data) + block * p.n_bricks * dequant_brick_bytes(p.bits);
+    a.to_scales = buf_of<uint8_t>(w->scales) + block * p.n_groups * DEQUANT_SCALE_BYTES;
+    TRY(repack_launch(cb, &a));
+    return cuda_slice_give(cb);
+}
+
+/* Rows that fit in a slice, whole blocks of 16; 0 when not even one block does. */
+static int64_t brick_rows_cap(const brick_plan *p)
+{
+    int64_t room = CUDA_SLICE_BYTES - 3 * 256; /* three pieces, each rounded up */
+    return room / (p->row_bytes + 2 * p->scale_row_bytes) / PICK_BRICK_N * PICK_BRICK_N;
+}
+
+static status bricks_upload(cuda_backend *cb, const tensor *t, const dev_weight *w)
+{
+    brick_plan p = plan_of(w, t);
+    int64_t step = brick_rows_cap(&p);
+    for (int x = 0; x < w->X; x++) {
+        tensor m = w->use == WEIGHT_EXPERTS ? tensor_slice(t, x) : *t;
+        for (int64_t from = 0; from < w->N; from += step) {
+            int64_t n = w->N - from < step ? w->N - from : step;
+            TRY(brick_rows_upload(cb, &m, w, x, from, n));
+        }
+    }
+    return ERR_OK;
+}
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+static status weight_check(const tensor *t, weight_use use, err *e)
+{
+    char text[80];
+    int n_dims = use == WEIGHT_EXPERTS ? 3 : 2;
+    bool is_known = t->type == DTYPE_F32 || t->type == DTYPE_F16 || t->type == DTYPE_BF16 ||
+                    (t->type == DTYPE_AFFINE && quant_affine_is_valid(t->bits, t->group));
+    if (!is_known || t->n_dims != n_dims) {
+        return err_set(e, ERR_UNSUPPORTED, "cuda weight", -1, "%s as a weight of %d dimensions",
+                       tensor_format(t, text, sizeof text), n_dims);
+    }
+    int64_t K = t->shape[n_dims - 1];
+    if (K > 1 << 24 || t->shape[n_dims - 2] > 1 << 30 ||
+        (t->type == DTYPE_AFFINE && K % t->group != 0)) {
+        return err_set(e, ERR_UNSUPPORTED, "cuda weight", -1, "%s",
+                       tensor_format(t, text, sizeof text));
+    }
+    return ERR_OK;
+}
+
+/* Bytes of codes; *side: of scales, and once more of biases for a table. */
+static int64_t weight_bytes(const dev_weight *w, const tensor *t, int64_t *side)
+{
+    *side = 0;
+    if (w->use == WEIGHT_TABLE) {
+        if (w->type == DTYPE_AFFINE) *side = w->N * (w->K / w->group) * 4;
+        return t->n_bytes;
+    }
+    brick_plan p = plan_of(w, t);
+    int64_t n = w->X * p.n_blocks;
+    *side = n * p.n_groups * DEQUANT_SCALE_BYTES;
+    return n * p.n_bricks * dequant_brick_bytes(p.bits);
+}
+
+status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e)
+{
+    cuda_backend *cb = cuda_of(b);
+    TRY(weight_check(t, use, e));
+    int n_dims = t->n_dims;
+    dev_weight w = {};
+    w.type = t->type;
+    w.bits = t->type == DTYPE_AFFINE ? t->bits : 0;
+    w.group = t->type == DTYPE_AFFINE ? t->group : 0;
+    w.N = t->shape[n_dims - 2];
+    w.K = t->shape[n_dims - 1];
+    w.X = n_dims == 3 ? static_cast<int>(t->shape[0]) : 1;
+    w.use = use;
+    if (use != WEIGHT_TABLE) {
+        brick_plan p = plan_of(&w, t);
+        if (brick_rows_cap(&p) < PICK_BRICK_N) {
+            return err_set(e, ERR_UNSUPPORTED, "cuda weight", -1, "rows of %lld bytes are too long",
+                           static_cast<long long>(p.row_bytes));
+        }
+    }
+    int64_t side, bytes = scratch_round(weight_bytes(&w, t, &side));
+    int n_sides = use == WEIGHT_TABLE && side > 0 ? 2 : 1;
+    side = scratch_round(side);
+    dev_buf mem = {};
+    TRY(cuda_take(cb, bytes + n_sides * side, &mem, e));
+    w.owned = mem.ptr;
+    w.n_bytes = mem.n_bytes;
+    w.data = dev_buf{mem.ptr, bytes};
+    if (side > 0) w.scales = dev_buf{static_cast<char *>(mem.ptr) + bytes, side};
+    if (n_sides == 2) w.biases = dev_buf{static_cast<char *>(mem.ptr) + bytes + side, side};
+    status s = use == WEIGHT_TABLE ? table_upload(cb, t, &w) : bricks_upload(cb, t, &w);
+    if (s == ERR_OK) s = cuda_slices_finish(cb);
+    if (s != ERR_OK) {
+        cuda_release(b, &mem);
+        return err_set(e, s, "cuda weight", -1, "%.200s", cb->base.last.msg);
+    }
+    *out = w;
+    return ERR_OK;
+}
+
+void cuda_weight_close(backend *b, dev_weight *w)
+{
+    dev_buf mem = {w->owned, w->n_bytes};
+    cuda_release(b, &mem);
+    *w = dev_weight{};
+}

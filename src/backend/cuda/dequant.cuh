@@ -1,0 +1,163 @@
+/* dequant: weights as the kernels keep them, and how a code becomes a bf16 value.
+ *
+ * LINEAR and EXPERTS weights are repacked at upload (cuda_weight.cu) into bricks of 16 outputs x
+ * 64 K, the A operands of four k16 steps (mma.cuh). A brick of b bits is 128 b bytes; the bricks
+ * of 16 outputs follow one another along K; N and K are padded with zero weights.
+ *   bf16     4 fragments x 32 lanes x 16 bytes: a lane's a0..a3
+ *   affine   planes: main (4 bits wide for 4, 5, 6, 8; 2 bits for 2, 3), then the rest of the
+ *            code's high bits (8: 4, 6: 2, 5: 1, 3: 1). Of a plane W bits wide a lane owns W
+ *            words; a word holds 16 / W register pairs, pair p its low code at bit W p and its
+ *            high code at bit 16 + W p. Pair 4 f + j is register a_j of fragment f.
+ * Scales and biases, rounded to bf16 if they were not: for each 16 outputs and each group along K
+ * 64 bytes: row r then row r + 8, each (scale, bias), r = 0..7.
+ * Value = bf16(scale * code + bias), one rounding: the same in every kernel.
+ *
+ * TABLE weights stay as in the file, with scales and biases in f32 (dequant_table). */
+#ifndef RIPTIDE_BACKEND_CUDA_DEQUANT_CUH
+#define RIPTIDE_BACKEND_CUDA_DEQUANT_CUH
+
+#include "backend/cuda/cuda_pick_priv.h"
+#include "backend/cuda/cuda_priv.h"
+
+enum { DEQUANT_BF16 = 16, DEQUANT_SCALE_BYTES = 64 };
+
+__host__ __device__ constexpr int dequant_main_bits(int bits)
+{
+    return bits >= 4 ? 4 : 2;
+}
+/* Bytes of a brick; BITS is 2, 3, 4, 5, 6, 8, or 16 for bf16. */
+__host__ __device__ constexpr int dequant_brick_bytes(int bits)
+{
+    return 128 * bits;
+}
+
+/* A lane's share of a brick's codes. */
+template <int BITS> struct lane_codes {
+    static constexpr int MAIN = dequant_main_bits(BITS), EXT = BITS - MAIN;
+    uint32_t main[MAIN];
+    uint32_t ext[EXT > 0 ? EXT : 1];
+};
+
+template <int WORDS> __device__ static inline void load_words(uint32_t *w, const uint8_t *p)
+{
+    if constexpr (WORDS == 4) {
+        uint4 v = *reinterpret_cast<const uint4 *>(p);
+        w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
+    } else if constexpr (WORDS == 2) {
+        uint2 v = *reinterpret_cast<const uint2 *>(p);
+        w[0] = v.x, w[1] = v.y;
+    } else {
+        w[0] = *reinterpret_cast<const uint32_t *>(p);
+    }
+}
+
+template <int BITS>
+__device__ static inline lane_codes<BITS> dequant_load(const uint8_t *brick, int lane)
+{
+    constexpr int MAIN = lane_codes<BITS>::MAIN, EXT = lane_codes<BITS>::EXT;
+    lane_codes<BITS> c;
+    load_words<MAIN>(c.main, brick + lane * 4 * MAIN);
+    if constexpr (EXT > 0) load_words<EXT>(c.ext, brick + 128 * MAIN + lane * 4 * EXT);
+    return c;
+}
+
+/* Pair p of a plane W bits wide, its codes moved to bit AT of each half. */
+template <int W, int AT> __device__ static inline uint32_t plane_pair(const uint32_t *w, int p)
+{
+    constexpr uint32_t MASK = (((1u << W) - 1) * 0x00010001u) << AT;
+    uint32_t word = w[p / (16 / W)];
+    int from = p % (16 / W) * W;
+    return (from >= AT ? word >> (from - AT) : word << (AT - from)) & MASK;
+}
+
+__device__ static inline __nv_bfloat162 as_pair(uint32_t u)
+{
+    __nv_bfloat162 v;
+    memcpy(&v, &u, 4);
+    return v;
+}
+__device__ static inline uint32_t as_bits(__nv_bfloat162 v)
+{
+    uint32_t u;
+    memcpy(&u, &v, 4);
+    return u;
+}
+
+/* 0x4300 is bf16's 128, whose last mantissa bit is worth 1: or-ing in a code below 128 adds it. */
+__device__ static inline __nv_bfloat162 pair_from_codes(uint32_t codes)
+{
+    return __hsub2(as_pair(codes | 0x43004300u), as_pair(0x43004300u));
+}
+
+/* Register pair p (0..15) of a lane's brick: bf16(scale * code + bias), two at a time. */
+template <int BITS>
+__device__ static inline uint32_t dequant_pair(const lane_codes<BITS> &c, int p,
+                                               __nv_bfloat162 scale, __nv_bfloat162 bias)
+{
+    constexpr int MAIN = lane_codes<BITS>::MAIN, EXT = lane_codes<BITS>::EXT;
+    __nv_bfloat162 q;
+    if constexpr (BITS == 8) {
+        /* 16 * high + low is exact: 8 significant bits. */
+        q = __hfma2(pair_from_codes(plane_pair<4, 0>(c.ext, p)), as_pair(0x41804180u),
+                    pair_from_codes(plane_pair<4, 0>(c.main, p)));
+    } else if constexpr (EXT > 0) {
+        q = pair_from_codes(plane_pair<MAIN, 0>(c.main, p) | plane_pair<EXT, MAIN>(c.ext, p));
+    } else {
+        q = pair_from_codes(plane_pair<MAIN, 0>(c.main, p));
+    }
+    return as_bits(__hfma2(q, scale, bias));
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+/* A TABLE weight [V, K] as kernels take it, by value. */
+typedef struct {
+    const uint8_t *data;
+    const float *scales, *biases; /* AFFINE: f32 [V, K / group] */
+    int64_t K, row_bytes;
+    dtype type;
+    int bits, group;
+} dequant_table;
+
+static inline dequant_table dequant_table_of(const dev_weight *w)
+{
+    dequant_table t = {};
+    t.data = buf_of<uint8_t>(w->data);
+    t.scales = buf_of<float>(w->scales);
+    t.biases = buf_of<float>(w->biases);
+    t.K = w->K;
+    t.type = w->type;
+    t.bits = w->bits;
+    t.group = w->group;
+    t.row_bytes = w->type == DTYPE_AFFINE ? w->K / 32 * 4 * w->bits
+                                          : w->K * (w->type == DTYPE_F32 ? 4 : 2);
+    return t;
+}
+
+/* The code at element i of a row that starts on 4 bytes. */
+__device__ static inline uint32_t dequant_code(const uint8_t *row, int64_t i, int bits)
+{
+    int64_t bit = i * bits;
+    const uint8_t *p = row + (bit >> 3);
+    int shift = static_cast<int>(bit & 7);
+    uint32_t v = p[0];
+    if (shift + bits > 8) v |= static_cast<uint32_t>(p[1]) << 8;
+    return (v >> shift) & ((1u << bits) - 1);
+}
+
+/* Element i of row `row`, exactly as quant.h defines it. */
+__device__ static inline float dequant_table_at(const dequant_table &t, int64_t row, int64_t i)
+{
+    const uint8_t *p = t.data + row * t.row_bytes;
+    switch (t.type) {
+    case DTYPE_F32: return reinterpret_cast<const float *>(p)[i];
+    case DTYPE_BF16: return __bfloat162float(reinterpret_cast<const bf16 *>(p)[i]);
+    case DTYPE_F16: return __half2float(reinterpret_cast<const __half *>(p)[i]);
+    default: break;
+    }
+    int64_t g = row * (t.K / t.group) + i / t.group;
+    float q = static_cast<float>(dequant_code(p, i, t.bits));
+    return __fadd_rn(__fmul_rn(t.scales[g], q), t.biases[g]);
+}
+
+#endif

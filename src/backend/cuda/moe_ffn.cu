@@ -1,0 +1,218 @@
+/* moe_ffn: rows grouped by expert on the device, the experts as grouped linears, and the sum.
+ *
+ * A use is one (row, place among its K); use u belongs to row u / K. Uses are sorted by expert
+ * (stable, so the order is one and the same every time) and cut into tiles of rows; the host
+ * knows only how many tiles there can be. A use's bits do not depend on its place in a tile. */
+#include "backend/cuda/act.cuh"
+#include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/linear_tile_priv.h"
+#include "backend/cuda/reduce.cuh"
+
+enum {
+    /* Rows of one pass: enough to fill tiles of 256 experts, without a product of T x K x E
+     * floats growing past reason. */
+    MOE_ROWS = 2048,
+    MOE_SORT_WARPS = 32,
+    MOE_SUM_THREADS = 256,
+};
+
+/* Where a pass keeps what, from the start of the scratch. */
+typedef struct {
+    int64_t use_row, use, tiles, n_tiles; /* int [T K]: row, and use, of sorted place */
+    int64_t act, product;                 /* bf16 [T K, F]; f32 [T K, E], by use */
+    int64_t s_act, s_product, s_gate;     /* of the shared expert: bf16 [T, F], f32 [T, E], [T] */
+    int64_t apart;                        /* gate and up in f32 when their formats differ */
+    int64_t linear;                       /* scratch of the linears */
+    int64_t n_bytes;
+} moe_layout;
+
+static int64_t tiles_max(int64_t n_uses, int X, int columns)
+{
+    return n_uses / columns + (X < n_uses ? X : n_uses);
+}
+
+static moe_layout layout_of(int64_t T, int64_t E, int X, int K, int64_t F, int64_t shared_F,
+                            bool is_apart)
+{
+    moe_layout m = {};
+    int64_t n = T * K, at = 0;
+    m.use_row = at, at += scratch_round(n * 4);
+    m.use = at, at += scratch_round(n * 4);
+    m.tiles = at, at += scratch_round(tiles_max(n, X, 8) * static_cast<int64_t>(sizeof(tile_rows)));
+    m.n_tiles = at, at += scratch_round(4);
+    m.act = at, at += scratch_round(n * F * 2);
+    m.product = at, at += scratch_round(n * E * 4);
+    m.s_act = at, at += scratch_round(T * shared_F * 2);
+    m.s_product = at, at += scratch_round(T * E * 4);
+    m.s_gate = at, at += scratch_round(T * 4);
+    m.apart = at, at += is_apart ? 2 * scratch_round(n * F * 4) : 0;
+    m.linear = at, at += scratch_round(linear_swiglu_bytes(n, shared_F));
+    m.n_bytes = at;
+    return m;
+}
+
+int64_t cuda_moe_ffn_scratch(const backend_limits *l)
+{
+    if (l->X == 0) return 0;
+    int64_t T = l->T < MOE_ROWS ? l->T : MOE_ROWS;
+    /* Room for formats that differ costs little beside the products. */
+    return layout_of(T, l->E, l->X, l->K_experts, l->moe_F, l->shared_F, true).n_bytes;
+}
+
+/* moe_sort_kernel: uses by expert, and the tiles.
+ *
+ * Grid     one block of 32 warps; a warp owns a run of consecutive uses
+ * Shared   count[warp][expert], then the warp's next place; begin and first tile of each expert
+ * Needs    X <= 1024, ids in [0, X)
+ * Why      one block: a sort of at most 16384 small numbers; a pass over warps' counts in order
+ *          makes it stable without a single ordered atomic */
+__global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
+moe_sort_kernel(const int32_t *ids, int n_uses, int X, int K, int columns, int *use_row, int *use,
+                tile_rows *tiles, int *n_tiles)
+{
+    extern __shared__ int counts[]; /* [32][X], then [X] totals, [X] tiles */
+    int *total = counts + MOE_SORT_WARPS * X, *tile_at = total + X;
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    int *mine = counts + warp * X;
+    for (int i = threadIdx.x; i < MOE_SORT_WARPS * X; i += blockDim.x) counts[i] = 0;
+    __syncthreads();
+    int run = (n_uses + MOE_SORT_WARPS * 32 - 1) / (MOE_SORT_WARPS * 32) * 32;
+    int begin = warp * run, end = min(n_uses, begin + run);
+    for (int u = begin + lane; u - lane < end; u += 32) {
+        int e = u < end ? ids[u] : -1;
+        uint32_t same = __match_any_sync(WARP_ALL, e);
+        if (e >= 0 && lane == __ffs(same) - 1) mine[e] += __popc(same);
+        __syncwarp();
+    }
+    __syncthreads(); /* counts of all warps */
+    for (int e = threadIdx.x; e < X; e += blockDim.x) {
+        int sum = 0;
+        for (int w = 0; w < MOE_SORT_WARPS; w++) {
+            int n = counts[w * X + e];
+            counts[w * X + e] = sum;
+            sum += n;
+        }
+        total[e] = sum;
+        tile_at[e] = (sum + columns - 1) / columns;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) { /* X additions, once a call */
+        int place = 0, tile = 0;
+        for (int e = 0; e < X; e++) {
+            int n = total[e], m = tile_at[e];
+            total[e] = place, tile_at[e] = tile;
+            place += n, tile += m;
+        }
+        *n_tiles = tile;
+    }
+    __syncthreads();
+    for (int e = threadIdx.x; e < X; e += blockDim.x) {
+        int first = total[e], last = e + 1 < X ? total[e + 1] : n_uses;
+        for (int at = first, t = tile_at[e]; at < last; at += columns, t++) {
+            tiles[t] = tile_rows{e, at, min(columns, last - at)};
+        }
+    }
+    for (int u = begin + lane; u - lane < end; u += 32) {
+        int e = u < end ? ids[u] : -1;
+        uint32_t same = __match_any_sync(WARP_ALL, e);
+        if (e >= 0) {
+            int place = total[e] + mine[e] + __popc(same & ((1u << lane) - 1));
+            use_row[place] = u / K;
+            use[place] = u;
+        }
+        __syncwarp(); /* all have read mine[e] */
+        if (e >= 0 && lane == __ffs(same) - 1) mine[e] += __popc(same);
+        __syncwarp();
+    }
+}
+
+/* moe_sum_kernel: h += sum_k w_k product_k, then + sigmoid(gate) shared.
+ *
+ * Grid     (E / 256, T); block 256
+ * Moves    each product once */
+__global__ void __launch_bounds__(MOE_SUM_THREADS)
+moe_sum_kernel(const float *product, const float *w, const float *shared, const float *gate,
+               float *h, int64_t E, int K)
+{
+    int64_t t = blockIdx.y, i = int64_t(blockIdx.x) * MOE_SUM_THREADS + threadIdx.x;
+    if (i >= E) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; k++) sum = fmaf(w[t * K + k], product[(t * K + k) * E + i], sum);
+    if (shared) sum = fmaf(act_sigmoid(gate[t]), shared[t * E + i], sum);
+    h[t * E + i] += sum;
+}
+
+static size_t sort_shared_bytes(int X)
+{
+    return static_cast<size_t>(MOE_SORT_WARPS + 2) * X * sizeof(int);
+}
+
+status moe_ffn_open(cuda_backend *cb)
+{
+    CUDA_TRY(cb, cudaFuncSetAttribute(moe_sort_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(sort_shared_bytes(1024))));
+    return ERR_OK;
+}
+
+static status run_experts(cuda_backend *cb, const moe_ffn_args *a, const moe_layout *m,
+                          const bf16 *x, const int32_t *ids, int T)
+{
+    int n = T * a->K, columns = cuda_pick_columns(div_up(n, a->X));
+    int *use_row = scratch_at<int>(cb, m->use_row), *use = scratch_at<int>(cb, m->use);
+    tile_rows *tiles = scratch_at<tile_rows>(cb, m->tiles);
+    int *n_tiles = scratch_at<int>(cb, m->n_tiles);
+    moe_sort_kernel<<<1, MOE_SORT_WARPS * 32, sort_shared_bytes(a->X), cb->stream>>>(
+        ids, n, a->X, a->K, columns, use_row, use, tiles, n_tiles);
+    TRY(CUDA_LAUNCHED(cb));
+    int most = static_cast<int>(tiles_max(n, a->X, columns));
+    tile_experts in = {tiles, n_tiles, use_row, nullptr, most, columns};
+    tile_experts out = {tiles, n_tiles, nullptr, use, most, columns};
+    float *partial = scratch_at<float>(cb, m->linear);
+    bf16 *act = scratch_at<bf16>(cb, m->act);
+    if (linear_is_pair(a->gate, a->up)) {
+        linear_piece pair = {a->gate, a->up, act, TILE_OUT_SWIGLU};
+        TRY(linear_run(cb, x, n, &pair, 1, &in, partial));
+    } else {
+        float *g = scratch_at<float>(cb, m->apart);
+        float *u = scratch_at<float>(cb, m->apart + scratch_round(int64_t(n) * a->F * 4));
+        linear_piece apart[2] = {{a->gate, nullptr, g, LINEAR_F32}, {a->up, nullptr, u, LINEAR_F32}};
+        TRY(linear_run(cb, x, n, apart, 2, &in, partial));
+        TRY(linear_silu_mul(cb, g, u, act, int64_t(n) * a->F));
+    }
+    linear_piece down = {a->down, nullptr, scratch_at<float>(cb, m->product), LINEAR_F32};
+    return linear_run(cb, act, n, &down, 1, &out, partial);
+}
+
+static status run_shared(cuda_backend *cb, const moe_ffn_args *a, const moe_layout *m,
+                         const bf16 *x, int T)
+{
+    float *partial = scratch_at<float>(cb, m->linear);
+    bf16 *act = scratch_at<bf16>(cb, m->s_act);
+    linear_piece gate = {a->s_sigmoid, nullptr, scratch_at<float>(cb, m->s_gate), LINEAR_F32};
+    TRY(linear_run(cb, x, T, &gate, 1, nullptr, partial));
+    TRY(linear_swiglu_run(cb, x, T, a->s_gate, a->s_up, act, m->linear));
+    linear_piece down = {a->s_down, nullptr, scratch_at<float>(cb, m->s_product), LINEAR_F32};
+    return linear_run(cb, act, T, &down, 1, nullptr, partial);
+}
+
+status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
+{
+    cuda_backend *cb = cuda_of(b);
+    ASSERT(a->X <= 1024);
+    bool is_apart = !linear_is_pair(a->gate, a->up);
+    for (int t = 0; t < a->T; t += MOE_ROWS) {
+        int T = a->T - t < MOE_ROWS ? a->T - t : MOE_ROWS;
+        moe_layout m = layout_of(T, a->E, a->X, a->K, a->F, a->s_gate ? a->shared_F : 0, is_apart);
+        TRY(cuda_need(cb, "moe_ffn", m.n_bytes));
+        const bf16 *x = buf_of<bf16>(a->x) + int64_t(t) * a->E;
+        TRY(run_experts(cb, a, &m, x, buf_of<int32_t>(a->ids) + int64_t(t) * a->K, T));
+        if (a->s_gate) TRY(run_shared(cb, a, &m, x, T));
+        moe_sum_kernel<<<dim3(div_up(a->E, static_cast<int>(MOE_SUM_THREADS)), T), MOE_SUM_THREADS,
+                         0, cb->stream>>>(
+            scratch_at<float>(cb, m.product), buf_of<float>(a->w) + int64_t(t) * a->K,
+            a->s_gate ? scratch_at<float>(cb, m.s_product) : nullptr,
+            scratch_at<float>(cb, m.s_gate), buf_of<float>(a->h) + int64_t(t) * a->E, a->E, a->K);
+        TRY(CUDA_LAUNCHED(cb));
+    }
+    return cb->broken;
+}
