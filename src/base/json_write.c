@@ -241,7 +241,7 @@ static void put_double(buf *b, double v)
     const char *at = text;
     for (; *at != 'e'; at++)
         if (*at >= '0' && *at <= '9') digits[n++] = *at;
-    int exponent = atoi(at + 1);
+    int exponent = (int)strtol(at + 1, NULL, 10);
     while (n > 1 && digits[n - 1] == '0') n--;
     if (signbit(v)) buf_put_byte(b, '-');
     if (exponent >= 0 && exponent < 17) {

@@ -3,7 +3,6 @@
  * and answers each with a frame: "ok " and the value as JSON_PYTHON writes it, or
  * "error <STATUS> <pos>". An argument sets the depth. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/json.h"
 #include "base/mem.h"
@@ -32,7 +31,8 @@ static void write_frame(const buf *b)
 
 int main(int argc, char **argv)
 {
-    int depth = argc > 1 ? atoi(argv[1]) : JSON_DEPTH_DEFAULT;
+    int64_t depth = JSON_DEPTH_DEFAULT;
+    if (argc > 1 && !str_to_int64(str_from(argv[1]), &depth)) return 2;
     buf in, out;
     buf_init(&in);
     buf_init(&out);
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
         const json *v;
         arena_init(&a, 0);
         buf_clear(&out);
-        status s = json_parse(&a, (str){in.ptr, in.len}, "probe", depth, 0, &v, &e);
+        status s = json_parse(&a, (str){in.ptr, in.len}, "probe", (int)depth, 0, &v, &e);
         if (s == ERR_OK) {
             buf_put_c(&out, "ok ");
             json_put_value(&out, v, JSON_PYTHON);
