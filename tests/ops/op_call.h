@@ -191,7 +191,7 @@ static inline int op_add(op_call *c, const char *name, op_role role, op_type typ
     b->unit = unit;
     b->n = unit * op_units(c, axis, group);
     b->host = op_new(c, b->n, (size_t)op_host_size(type));
-    if (role != OP_IN && type != OP_I32 && type != OP_BYTES) {
+    if (role != OP_IN) {
         b->want = op_new(c, b->n, sizeof *b->want);
     }
     return c->n_bufs++;

@@ -179,6 +179,11 @@ static const ring_case ring_cases[] = {
 };
 
 typedef struct {
+    int M, H, G, D;
+} draft_prep_case;
+static const draft_prep_case draft_prep_cases[] = {{8, 4, 2, 128}, {33, 32, 8, 128}, {1, 3, 1, 32}};
+
+typedef struct {
     int L, B, H, G, D, window, R;
     bool is_causal;
     int anchor[5], begin[5];
