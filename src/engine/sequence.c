@@ -1,5 +1,7 @@
 #include "engine/sequence_priv.h"
 
+#include <math.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -8,17 +10,17 @@ static status copy_stops(request *r, const engine_request *from, err *e)
     if (from->n_stop > STOP_STRINGS_MAX)
         return err_set(e, ERR_INVALID, "stop", -1, "%d strings, at most %d", from->n_stop,
                        STOP_STRINGS_MAX);
-    str *stop = arena_new_array(&r->mem, (size_t)from->n_stop + 1, sizeof *stop);
-    if (!stop) return err_set(e, ERR_NOMEM, "request", -1, "stop strings");
+    str *copy = arena_new_array(&r->mem, (size_t)from->n_stop + 1, sizeof *copy);
+    if (!copy) return err_set(e, ERR_NOMEM, "request", -1, "stop strings");
     for (int i = 0; i < from->n_stop; i++) {
         str s = from->stop[i];
         if (s.len == 0 || s.len > STOP_BYTES_MAX)
             return err_set(e, ERR_INVALID, "stop", -1, "string %d has %zu bytes, want 1 to %d", i,
                            s.len, STOP_BYTES_MAX);
-        stop[i] = (str){arena_copy(&r->mem, s.ptr, s.len), s.len};
-        if (!stop[i].ptr) return err_set(e, ERR_NOMEM, "request", -1, "stop strings");
+        copy[i] = (str){arena_copy(&r->mem, s.ptr, s.len), s.len};
+        if (!copy[i].ptr) return err_set(e, ERR_NOMEM, "request", -1, "stop strings");
     }
-    r->stop = stop;
+    r->stop = copy;
     r->n_stop = from->n_stop;
     return ERR_OK;
 }

@@ -2,7 +2,7 @@
  *
  * `ref` with f32 KV against outputs of an independent implementation (transformers in float32 on
  * the de-quantised weights; the draft by the code that trained it). Other backends against the
- * same files with their own bounds: RIPTIDE_GOLDEN_BACKEND names one. */
+ * same files with their own bounds. */
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -15,11 +15,43 @@
 enum { PATH_CAP = 4400, PROBE_ROWS = 256 };
 
 typedef struct {
-    double logits, draft, layers; /* bounds on the relative norm of an error */
-    bool is_exact;                /* draft paths and greedy ids must be equal */
+    double logits, layers, draft, hidden; /* bounds on the relative norm of an error */
+    bool has_f32_angles;                  /* the draft's rotation as the golden's own code has it */
 } golden_bounds;
 
-static const golden_bounds ref_bounds = {2e-5, 2e-5, 2e-5, true};
+static const golden_bounds ref_bounds = {2e-5, 2e-5, 2e-5, 2e-5, true};
+
+/* The product turns by angles made in double (design.md, "Identity"), the golden's draft by angles
+ * made in f32, which differ by up to 3e-4 rad at position 2,700 and are all of what is left here:
+ * 4.3e-5 of the hidden rows. */
+static const golden_bounds ref_double_angles = {2e-5, 2e-5, 2e-5, 6e-5, false};
+
+/* rope_table for a 1-D rotation with every step rounded to f32, in place of the backend's. */
+static const backend_ops *plain_ops;
+static status f32_rope_table(backend *b, const rope_table_args *a)
+{
+    if (a->section[1] > 0) return plain_ops->rope_table(b, a);
+    const int32_t *pos = a->pos.ptr;
+    float *cs = a->cs.ptr;
+    for (int t = 0; t < a->T; t++) {
+        for (int j = 0; j < a->n_pairs; j++) {
+            float freq = powf((float)a->theta, -(float)(2 * j) / (float)(2 * a->n_pairs));
+            float angle = (float)pos[t] * freq;
+            cs[(t * a->n_pairs + j) * 2] = cosf(angle);
+            cs[(t * a->n_pairs + j) * 2 + 1] = sinf(angle);
+        }
+    }
+    return ERR_OK;
+}
+
+static void use_f32_angles(const backend *be)
+{
+    static backend_ops patched;
+    plain_ops = be->ops;
+    patched = *be->ops;
+    patched.rope_table = f32_rope_table;
+    ((backend *)(uintptr_t)be)->ops = &patched;
+}
 
 typedef struct {
     arena mem;
@@ -101,7 +133,7 @@ static void check_norm(const char *what, int index, const float *got, const floa
 }
 
 /* Logits and layer outputs of the prompt alone. */
-static void check_prompt(golden *g, int index, const json *c, const golden_bounds *b, double worst[3])
+static void check_prompt(golden *g, int index, const json *c, const golden_bounds *b, double worst[4])
 {
     const arch_target *a = &cycle_files(g->c)->target;
     const json *prompt = json_get(c, "prompt_ids");
@@ -126,11 +158,13 @@ static void check_prompt(golden *g, int index, const json *c, const golden_bound
 }
 
 /* The draft's block behind the prompt and its first answer token. */
-static void check_draft(golden *g, int index, const json *c, const golden_bounds *b, double worst[3])
+static void check_draft(golden *g, int index, const json *c, const golden_bounds *b, double worst[4])
 {
     const arch_target *a = &cycle_files(g->c)->target;
-    int64_t anchor;
-    if (!json_to_int64(json_get(c, "draft_anchor"), &anchor)) return;
+    int64_t anchor; /* the first answer token, also where the file does not repeat it */
+    const json *named = json_get(c, "draft_anchor");
+    assert_true(json_to_int64(named ? named : json_get(c, "greedy_ids")->first, &anchor));
+    if (!tensor_of(g, index, "draft_logits")) return;
     const json *prompt = json_get(c, "prompt_ids"), *path = json_get(c, "draft_path");
     int n = prompt->n + 1, B1 = cycle_block(g->c) - 1;
     int32_t *ids = ids_of(g, prompt, 1), *want_path = ids_of(g, path, 0);
@@ -146,10 +180,10 @@ static void check_draft(golden *g, int index, const json *c, const golden_bounds
     check_norm("draft_logits", index, logits, floats_of(g, tensor_of(g, index, "draft_logits")),
                (int64_t)B1 * a->V, b->draft, &worst[2]);
     const tensor *want = tensor_of(g, index, "draft_hidden");
-    if (want) check_norm("draft_hidden", index, hidden, floats_of(g, want), (int64_t)B1 * a->E, b->draft, &worst[2]);
+    if (want) check_norm("draft_hidden", index, hidden, floats_of(g, want), (int64_t)B1 * a->E, b->hidden, &worst[3]);
     want = tensor_of(g, index, "draft_context");
-    if (want) check_norm("draft_context", index, features, floats_of(g, want), (int64_t)n * a->E, b->draft, &worst[2]);
-    for (int i = 0; b->is_exact && i < B1; i++) assert_int_equal(got_path[i], want_path[i]);
+    if (want) check_norm("draft_context", index, features, floats_of(g, want), (int64_t)n * a->E, b->hidden, &worst[3]);
+    for (int i = 0; i < B1; i++) assert_int_equal(got_path[i], want_path[i]);
 }
 
 static void run_file(const char *model, const char *variant, const char *backend, const golden_bounds *b)
@@ -157,15 +191,23 @@ static void run_file(const char *model, const char *variant, const char *backend
     if (!test_shared()) TEST_SKIP("no ../shared with goldens");
     golden g;
     golden_open(&g, model, variant, backend);
-    double worst[3] = {0};
+    if (b->has_f32_angles) use_f32_angles(cycle_backend(g.c));
+    double worst[4] = {0};
     int index = 0;
     for (const json *c = g.cases->first; c; c = c->next, index++) {
         check_prompt(&g, index, c, b, worst);
         check_draft(&g, index, c, b, worst);
     }
-    print_message("%s%s on %s: worst relative norm: logits %.2e, layers %.2e, draft %.2e (%d cases)\n",
-                  model, variant, backend, worst[0], worst[1], worst[2], index);
+    print_message("%s%s on %s: worst relative norm: logits %.2e, layers %.2e, draft logits %.2e, "
+                  "hidden %.2e (%d cases)\n",
+                  model, variant, backend, worst[0], worst[1], worst[2], worst[3], index);
     golden_close(&g);
+}
+
+TEST(ref_with_double_angles_stays_as_close_as_they_allow)
+{
+    run_file("mini-dense", "-long", "ref", &ref_double_angles);
+    run_file("mini-moe", "-long", "ref", &ref_double_angles);
 }
 
 TEST(ref_equals_the_reference_on_mini_dense)
