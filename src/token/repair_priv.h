@@ -1,0 +1,19 @@
+/* repair: ill-formed UTF-8 becomes U+FFFD, one for each maximal part of a sequence (the practice
+ * that the Unicode standard recommends, and Rust's and Python's). Thread: any. */
+#ifndef RIPTIDE_TOKEN_REPAIR_PRIV_H
+#define RIPTIDE_TOKEN_REPAIR_PRIV_H
+
+#include "base/str.h"
+
+#define REPAIR_SIGN "\xef\xbf\xbd"
+
+/* Bytes of the ill-formed part that begins at s[pos], where utf8_decode fails: 1 to 3. */
+size_t repair_length(str s, size_t pos);
+
+/* Bytes of s after repair. */
+size_t repair_count(str s);
+
+/* Write s repaired to out[repair_count(s)]. */
+void repair_write(str s, char *out);
+
+#endif
