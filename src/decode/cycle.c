@@ -122,7 +122,9 @@ static status open_parts(cycle *c, err *e)
 {
     cycle_options *o = &c->opt;
     TRY(open_files(c, e));
-    if (o->max_context == 0) o->max_context = c->files.target.max_position;
+    int64_t longest = c->files.target.max_position;
+    if (o->max_context == 0 || o->max_context > longest) o->max_context = longest;
+    if (o->prefill_rows > o->max_context) o->prefill_rows = (int)o->max_context;
     c->B = c->has_draft ? c->draft_files.draft.block : 1;
     c->max_draft = c->B - 1;
     if (o->max_draft >= 0 && o->max_draft < c->max_draft) c->max_draft = o->max_draft;

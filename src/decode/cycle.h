@@ -21,7 +21,7 @@ typedef struct {
     int n_threads;        /* 0 = all cores */
     int n_slots;          /* lanes */
     int prefill_rows;     /* most rows of a prefill call */
-    int64_t max_context;  /* positions a slot may reach; 0 = the model's */
+    int64_t max_context;  /* positions a slot may reach; 0 or more than the model has = the model's */
     int64_t n_blocks;     /* KV blocks, 0 = enough for all slots */
     kv_format kv;
     int max_draft;        /* most proposals a cycle, -1 = the draft's block - 1 */

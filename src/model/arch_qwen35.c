@@ -158,10 +158,11 @@ status model_load_layers(model *m, err *e)
     const arch_target *a = &m->arch;
     m->layers = mem_new_array((size_t)a->n_layers, sizeof *m->layers);
     if (!m->layers) return err_set(e, ERR_NOMEM, "model", -1, "%d layers", a->n_layers);
+    int n_attn = 0, n_gdn = 0;
     for (int i = 0; i < a->n_layers; i++) {
         layer_weights *w = &m->layers[i];
         w->type = a->layer_type[i];
-        w->index = w->type == ARCH_LAYER_ATTN ? m->n_attn++ : m->n_gdn++;
+        w->index = w->type == ARCH_LAYER_ATTN ? n_attn++ : n_gdn++;
     }
     TRY(load_vectors(m, e));
     m->bytes.weights += m->vectors.mem.n_bytes;

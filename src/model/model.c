@@ -24,12 +24,9 @@ static status check_options(const load_model *files, const model_options *o, err
     return ERR_OK;
 }
 
-status model_open(model **out, backend *be, const load_model *files, const model_options *o, err *e)
+/* Fill in what follows from architecture and options alone. */
+static void set_sizes(model *m, const load_model *files, const model_options *o)
 {
-    TRY(check_options(files, o, e));
-    model *m = mem_new(sizeof *m);
-    if (!m) return err_set(e, ERR_NOMEM, "model", -1, "model");
-    m->be = be;
     m->files = files;
     m->arch = files->target;
     m->opt = *o;
@@ -40,7 +37,37 @@ status model_open(model **out, backend *be, const load_model *files, const model
     m->table_stride = (int)((o->max_context + OPS_BLOCK - 1) / OPS_BLOCK);
     m->opt.max_context = (int64_t)m->table_stride * OPS_BLOCK;
     if (m->opt.n_blocks == 0) m->opt.n_blocks = (int64_t)o->n_slots * m->table_stride;
+    for (int i = 0; i < a->n_layers; i++) {
+        if (a->layer_type[i] == ARCH_LAYER_ATTN)
+            m->n_attn++;
+        else
+            m->n_gdn++;
+    }
+}
 
+status model_plan(const load_model *files, const model_options *o, dtype act, model_memory *out,
+                  err *e)
+{
+    TRY(check_options(files, o, e));
+    backend be = {.act = act};
+    model *m = mem_new(sizeof *m);
+    if (!m) return err_set(e, ERR_NOMEM, "model", -1, "plan");
+    set_sizes(m, files, o);
+    m->be = &be;
+    status s = model_plan_bytes(m, e);
+    m->bytes.weights = files->weights ? weights_bytes(files->weights) : 0;
+    *out = m->bytes;
+    mem_free(m);
+    return s;
+}
+
+status model_open(model **out, backend *be, const load_model *files, const model_options *o, err *e)
+{
+    TRY(check_options(files, o, e));
+    model *m = mem_new(sizeof *m);
+    if (!m) return err_set(e, ERR_NOMEM, "model", -1, "model");
+    m->be = be;
+    set_sizes(m, files, o);
     status s = model_load_layers(m, e);
     if (s == ERR_OK) s = model_open_state(m, e);
     if (s != ERR_OK) {

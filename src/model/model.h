@@ -38,6 +38,11 @@ typedef struct {
 status model_open(model **m, backend *b, const load_model *files, const model_options *o, err *e);
 void model_close(model *m);
 
+/* What model_open would take for these files and options on a backend with this act type; the
+ * weights as they lie in the files. Nothing is allocated on a device. */
+status model_plan(const load_model *files, const model_options *o, dtype act, model_memory *out,
+                  err *e);
+
 const arch_target *model_arch(const model *m);
 const model_options *model_settings(const model *m);
 model_memory model_bytes(const model *m);

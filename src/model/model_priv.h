@@ -78,6 +78,7 @@ void model_close_layers(model *m);
 /* state.c: plan and take caches and scratch. */
 status model_open_state(model *m, err *e);
 void model_close_state(model *m);
+status model_plan_bytes(model *m, err *e); /* m->bytes but for the weights; takes nothing */
 
 /* One sub-layer each: h += mixer(x) or ffn(x), x already normed. */
 status layer_attn_run(model *m, const layer_weights *w);

@@ -118,7 +118,8 @@ backend_limits model_limits(const model *m)
     };
 }
 
-status model_open_state(model *m, err *e)
+/* Sizes of everything but the weights into m->bytes and the two arenas. */
+static status plan_all(model *m, err *e)
 {
     size_t n_attn = (size_t)m->n_attn, n_gdn = (size_t)m->n_gdn;
     if (!(m->kv = mem_new_array(n_attn, sizeof *m->kv)) ||
@@ -130,6 +131,22 @@ status model_open_state(model *m, err *e)
     plan_kv(m);
     plan_states(m);
     plan_scratch(m);
+    return ERR_OK;
+}
+
+status model_plan_bytes(model *m, err *e)
+{
+    status s = plan_all(m, e);
+    mem_free(m->kv);
+    mem_free(m->state);
+    mem_free(m->conv);
+    mem_free(m->verify);
+    return s;
+}
+
+status model_open_state(model *m, err *e)
+{
+    TRY(plan_all(m, e));
     if (!(m->step.host = mem_new((size_t)m->step.n_bytes)))
         return err_set(e, ERR_NOMEM, "model", -1, "step arrays");
 

@@ -1,0 +1,111 @@
+#include "engine/engine_flags.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+
+enum { CONTEXT_DEFAULT = 64 << 10, PREFILL_ALL = 1 << 16, DRAFT_ROWS_MAX = 15 };
+
+void engine_flags_init(engine_flags *f, int lanes)
+{
+    *f = (engine_flags){.kv_format = "int8", .draft_rows = "auto", .prefill_rows = "512",
+                        .lanes = lanes, .max_context = CONTEXT_DEFAULT};
+}
+
+int engine_flags_rows(engine_flags *f, option_row *rows)
+{
+    option_row all[ENGINE_FLAG_ROWS] = {
+        {"model", OPTION_TEXT, &f->model, .help = "folder of a checkpoint (default: the bundled mini-dense)"},
+        {"draft-model", OPTION_TEXT, &f->draft_model,
+         .help = "folder of a DFlash draft, or none (default: MODEL-dflash2 beside MODEL)"},
+        {"backend", OPTION_TEXT, &f->backend,
+         .help = "ref, cpu or cuda, also cpu:avx2 and so on (default: the fastest there is)"},
+        {"kv-format", OPTION_CHOICE, &f->kv_format, .choices = "int8|bf16|f32",
+         .help = "how keys and values are kept"},
+        {"draft-rows", OPTION_TEXT, &f->draft_rows, .help = "proposals a cycle: auto or 0 to 15"},
+        {"prefill-rows", OPTION_TEXT, &f->prefill_rows,
+         .help = "most prompt tokens of one step, or all"},
+        {"lanes", OPTION_INT, &f->lanes, .min = 1, .max = 64, .help = "sequences at a time"},
+        {"threads", OPTION_INT, &f->threads, .min = 0, .max = 1024,
+         .help = "threads of the cpu backends (0: all cores)"},
+        {"max-context", OPTION_SIZE, &f->max_context, .min = 1, .max = 1 << 24,
+         .help = "most tokens of a sequence, cut to what the model has"},
+    };
+    memcpy(rows, all, sizeof all);
+    return ENGINE_FLAG_ROWS;
+}
+
+static status find_bundled(arena *a, const char **path, err *e)
+{
+    static const char *const places[] = {"../models/mini-dense", "../share/riptide/models/mini-dense",
+                                         "../../models/mini-dense"};
+    const char *dir = file_exe_dir(a);
+    for (size_t i = 0; dir && i < sizeof places / sizeof *places; i++) {
+        *path = file_join(a, dir, places[i]);
+        if (*path && file_is_dir(*path)) return ERR_OK;
+    }
+    return err_set(e, ERR_IO, "model", -1, "the bundled mini-dense was not found beside %s; name one with --model",
+                   dir ? dir : "the binary");
+}
+
+status engine_flags_find_model(const engine_flags *f, arena *a, const char **path, err *e)
+{
+    if (!f->model) return find_bundled(a, path, e);
+    size_t len = strlen(f->model);
+    while (len > 1 && f->model[len - 1] == '/') len--;
+    *path = arena_copy(a, f->model, len);
+    if (!*path) return err_set(e, ERR_NOMEM, "model", -1, "path");
+    if (!file_exists(*path))
+        return err_set(e, ERR_IO, f->model, -1, "no such file or folder");
+    return ERR_OK;
+}
+
+static status find_draft(const engine_flags *f, arena *a, const char *model, const char **path, err *e)
+{
+    *path = NULL;
+    if (f->draft_model && strcmp(f->draft_model, "none") == 0) return ERR_OK;
+    if (f->draft_model) {
+        if (!file_exists(f->draft_model))
+            return err_set(e, ERR_IO, f->draft_model, -1, "no such file or folder");
+        *path = f->draft_model;
+        return ERR_OK;
+    }
+    char beside[4096];
+    int n = snprintf(beside, sizeof beside, "%s-dflash2", model);
+    if (n > 0 && n < (int)sizeof beside && file_is_dir(beside)) {
+        *path = arena_copy(a, beside, (size_t)n);
+        if (!*path) return err_set(e, ERR_NOMEM, "draft-model", -1, "path");
+    }
+    return ERR_OK;
+}
+
+static status parse_count(const char *text, const char *word, int word_value, int min, int max,
+                          const char *flag, int *out, err *e)
+{
+    int64_t n;
+    if (strcmp(text, word) == 0) {
+        *out = word_value;
+        return ERR_OK;
+    }
+    if (!str_to_int64(str_from(text), &n) || n < min || n > max)
+        return err_set(e, ERR_INVALID, flag, -1, "\"%s\": want %s or %d to %d", text, word, min, max);
+    *out = (int)n;
+    return ERR_OK;
+}
+
+status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, err *e)
+{
+    engine_options out = {.backend = f->backend, .n_threads = (int)f->threads,
+                          .n_lanes = (int)f->lanes, .max_context = f->max_context};
+    TRY(engine_flags_find_model(f, a, &out.model, e));
+    TRY(find_draft(f, a, out.model, &out.draft, e));
+    TRY(parse_count(f->draft_rows, "auto", -1, 0, DRAFT_ROWS_MAX, "--draft-rows", &out.draft_rows, e));
+    TRY(parse_count(f->prefill_rows, "all", PREFILL_ALL, 1, PREFILL_ALL, "--prefill-rows",
+                    &out.prefill_rows, e));
+    out.kv = strcmp(f->kv_format, "int8") == 0   ? ENGINE_KV_INT8
+             : strcmp(f->kv_format, "bf16") == 0 ? ENGINE_KV_BF16
+                                                 : ENGINE_KV_F32;
+    *o = out;
+    return ERR_OK;
+}

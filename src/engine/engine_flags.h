@@ -1,0 +1,35 @@
+/* engine_flags: the command-line flags that choose and size an engine, shared by every command
+ * that opens one, and how a model is found.
+ *
+ * Without --model the bundled mini-dense is used, looked for beside the binary's tree (models/),
+ * then in share/riptide/models. Without --draft-model a folder M-dflash2 beside M is taken when
+ * it exists; "none" turns drafting off. */
+#ifndef RIPTIDE_ENGINE_ENGINE_FLAGS_H
+#define RIPTIDE_ENGINE_ENGINE_FLAGS_H
+
+#include "base/arena.h"
+#include "base/option.h"
+#include "engine/engine.h"
+
+typedef struct {
+    const char *model, *draft_model, *backend, *kv_format, *draft_rows, *prefill_rows;
+    int64_t lanes, threads, max_context;
+} engine_flags;
+
+enum { ENGINE_FLAG_ROWS = 9 };
+
+/* Defaults; --lanes differs between commands. */
+void engine_flags_init(engine_flags *f, int lanes);
+
+/* Write the rows for f into rows[ENGINE_FLAG_ROWS]; returns ENGINE_FLAG_ROWS. */
+int engine_flags_rows(engine_flags *f, option_row *rows);
+
+/* Check the flags and find the model. Texts live in a or are borrowed from f.
+ *
+ * Returns  INVALID naming the flag, IO when there is no such model */
+status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, err *e);
+
+/* Only the folder of the target: M, or the bundled model. */
+status engine_flags_find_model(const engine_flags *f, arena *a, const char **path, err *e);
+
+#endif
