@@ -89,11 +89,21 @@ static inline status attn_prep_run(backend *b, const op_call *c, const dev_buf *
 {
     (void)w;
     const attn_case *p = c->param;
-    attn_prep_args a = {.qg = d[PREP_QG], .k = d[PREP_K], .v = d[PREP_V],
-                        .q_norm = d[PREP_Q_NORM], .k_norm = d[PREP_K_NORM], .cs = d[PREP_CS],
-                        .q = d[PREP_Q], .kv = kv_of(d + PREP_KV, p->kv),
-                        .rows = op_rows(c, 0, d), .eps = 1e-6f, .H = p->H, .G = p->G, .D = p->D,
-                        .n_pairs = p->n_pairs, .has_gate = p->has_gate};
+    attn_prep_args a = {.qg = d[PREP_QG],
+                        .k = d[PREP_K],
+                        .v = d[PREP_V],
+                        .q_norm = d[PREP_Q_NORM],
+                        .k_norm = d[PREP_K_NORM],
+                        .cs = d[PREP_CS],
+                        .q = d[PREP_Q],
+                        .kv = kv_of(d + PREP_KV, p->kv),
+                        .rows = op_rows(c, 0, d),
+                        .eps = 1e-6f,
+                        .H = p->H,
+                        .G = p->G,
+                        .D = p->D,
+                        .n_pairs = p->n_pairs,
+                        .has_gate = p->has_gate};
     return b->ops->attn_prep(b, &a);
 }
 
@@ -113,8 +123,8 @@ static inline void attn_prep_build(op_call *c, int i, const op_lanes *lanes)
     op_add(c, "q", OP_OUT, OP_ACT, OP_ROW, 0, p->H * D);
     kv_add(c, OP_INOUT, p->kv, p->G, D);
     for (int64_t t = 0; t < c->lanes[0].T; t++) {
-        read_angles(op_f32(c, PREP_CS) + t * 2 * p->n_pairs, 1e7,
-                    op_i32(c, OP_ROW_POS)[t], p->n_pairs);
+        read_angles(op_f32(c, PREP_CS) + t * 2 * p->n_pairs, 1e7, op_i32(c, OP_ROW_POS)[t],
+                    p->n_pairs);
     }
 }
 
@@ -177,9 +187,15 @@ static inline status attn_run(backend *b, const op_call *c, const dev_buf *d, co
 {
     (void)w;
     const attn_case *p = c->param;
-    attn_args a = {.q = d[ATTN_Q], .qg = d[ATTN_QG], .kv = kv_of(d + ATTN_KV, p->kv),
-                   .rows = op_rows(c, 0, d), .out = d[ATTN_OUT],
-                   .scale = 1.0f / sqrtf((float)p->D), .H = p->H, .G = p->G, .D = p->D,
+    attn_args a = {.q = d[ATTN_Q],
+                   .qg = d[ATTN_QG],
+                   .kv = kv_of(d + ATTN_KV, p->kv),
+                   .rows = op_rows(c, 0, d),
+                   .out = d[ATTN_OUT],
+                   .scale = 1.0f / sqrtf((float)p->D),
+                   .H = p->H,
+                   .G = p->G,
+                   .D = p->D,
                    .has_gate = p->has_gate};
     return b->ops->attn(b, &a);
 }

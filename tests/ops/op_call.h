@@ -85,12 +85,13 @@ typedef struct {
     op_role role;
     op_type type;
     op_axis axis;
-    int group;     /* whose rows or lanes */
-    int64_t unit;  /* elements of one unit */
-    int64_t n;     /* elements in all; 0 = an empty dev_buf */
-    void *host;    /* content before the call; f32 for ACT */
-    double *want;  /* [n] by the formula in double; NULL when it has no reading */
-    bool opaque;   /* its order is the backend's own: never compared between backends */
+    int group;        /* whose rows or lanes */
+    int64_t unit;     /* elements of one unit */
+    int64_t n;        /* elements in all; 0 = an empty dev_buf */
+    void *host;       /* content before the call; f32 for ACT */
+    double *want;     /* [n] by the formula in double; NULL when it has no reading */
+    bool opaque;      /* its order is the backend's own: never compared between backends */
+    double bound_cpu; /* when not 0: what cpu may be off, see op_loosen */
 } op_buf;
 
 typedef struct op_call op_call;
@@ -226,6 +227,24 @@ static inline int32_t *op_i32(const op_call *c, int i)
     return (int32_t *)c->buf[i].host;
 }
 
+/* cpu multiplies affine weights with activations rounded to int8 by groups of 32 or 64; its
+ * output i then has this bound in place of the call's. */
+static inline void op_loosen(op_call *c, int i, double bound)
+{
+    c->buf[i].bound_cpu = bound;
+}
+
+/* Put activations on a grid that int8 groups hold exactly (steps of 1/32, a largest value in
+ * each 32): then no rounding stands between cpu and the call's own bound. */
+static inline void op_put_on_grid(op_call *c, int i)
+{
+    float *x = op_f32(c, i);
+    for (int64_t k = 0; k < c->buf[i].n; k++) {
+        double q = fmax(-127, fmin(127, rint((double)x[k] * 40)));
+        x[k] = (float)(k % c->buf[i].unit % 32 == 5 ? copysign(127, q) : q) / 32;
+    }
+}
+
 /* An empty dev_buf in place of an optional one. */
 static inline int op_add_empty(op_call *c, const char *name)
 {
@@ -279,9 +298,15 @@ static inline ops_rows op_rows(const op_call *c, int group, const dev_buf *d)
 {
     const op_lanes *s = &c->lanes[group];
     d += c->rows_at[group];
-    ops_rows r = {.T = s->T, .L = s->L, .ids = d[OP_IDS], .row_lane = d[OP_ROW_LANE],
-                  .row_pos = d[OP_ROW_POS], .lane_row = d[OP_LANE_ROW],
-                  .lane_slot = d[OP_LANE_SLOT], .table = d[OP_TABLE], .table_stride = s->stride};
+    ops_rows r = {.T = s->T,
+                  .L = s->L,
+                  .ids = d[OP_IDS],
+                  .row_lane = d[OP_ROW_LANE],
+                  .row_pos = d[OP_ROW_POS],
+                  .lane_row = d[OP_LANE_ROW],
+                  .lane_slot = d[OP_LANE_SLOT],
+                  .table = d[OP_TABLE],
+                  .table_stride = s->stride};
     for (int l = 0; l < s->L; l++) {
         const op_lane *lane = &s->lane[l];
         int end = lane->start + lane->first + lane->n_rows;

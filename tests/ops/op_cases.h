@@ -9,12 +9,30 @@
 
 /* ---- weights' formats --------------------------------------------------------------------- */
 
-#define Q(bits, group) {DTYPE_AFFINE, bits, group, DTYPE_BF16}
-#define Q_F16(bits, group) {DTYPE_AFFINE, bits, group, DTYPE_F16}
-#define Q_F32(bits, group) {DTYPE_AFFINE, bits, group, DTYPE_F32}
-#define W_BF16 {DTYPE_BF16, 0, 0, DTYPE_NONE}
-#define W_F16 {DTYPE_F16, 0, 0, DTYPE_NONE}
-#define W_F32 {DTYPE_F32, 0, 0, DTYPE_NONE}
+#define Q(bits, group)                        \
+    {                                         \
+        DTYPE_AFFINE, bits, group, DTYPE_BF16 \
+    }
+#define Q_F16(bits, group)                   \
+    {                                        \
+        DTYPE_AFFINE, bits, group, DTYPE_F16 \
+    }
+#define Q_F32(bits, group)                   \
+    {                                        \
+        DTYPE_AFFINE, bits, group, DTYPE_F32 \
+    }
+#define W_BF16                       \
+    {                                \
+        DTYPE_BF16, 0, 0, DTYPE_NONE \
+    }
+#define W_F16                       \
+    {                               \
+        DTYPE_F16, 0, 0, DTYPE_NONE \
+    }
+#define W_F32                       \
+    {                               \
+        DTYPE_F32, 0, 0, DTYPE_NONE \
+    }
 
 /* ---- dense -------------------------------------------------------------------------------- */
 
@@ -35,8 +53,8 @@ typedef struct {
     float eps;
 } rmsnorm_case;
 static const rmsnorm_case rmsnorm_cases[] = {
-    {1, 384, 1, 1e-6f}, {5, 5120 / 8, 30, 1e-6f}, {33, 72, 1e-3, 1e-6f},
-    {3, 1000, 1e-4, 1e-6f}, {7, 1, 1, 1e-5f}, {2, 2047, 4, 1e-6f},
+    {1, 384, 1, 1e-6f},     {5, 5120 / 8, 30, 1e-6f}, {33, 72, 1e-3, 1e-6f},
+    {3, 1000, 1e-4, 1e-6f}, {7, 1, 1, 1e-5f},         {2, 2047, 4, 1e-6f},
 };
 
 typedef struct {
@@ -135,9 +153,12 @@ typedef struct {
     int Hk, Hv, dk, dv;
 } gdn_case;
 static const gdn_case gdn_cases[] = {
-    {"1@9", 2, 6, 128, 128},        {"8@3,1@7,3@5,2@8+3", 2, 6, 128, 128},
-    {"1@3,1@4,1@5,1@6,1@7,1@8", 2, 4, 128, 128}, {"100@64,31@9", 2, 6, 128, 128},
-    {"2@3,3@3", 1, 1, 64, 64},      {"5@7,0@4,16@6+1", 2, 4, 16, 16},
+    {"1@9", 2, 6, 128, 128},
+    {"8@3,1@7,3@5,2@8+3", 2, 6, 128, 128},
+    {"1@3,1@4,1@5,1@6,1@7,1@8", 2, 4, 128, 128},
+    {"100@64,31@9", 2, 6, 128, 128},
+    {"2@3,3@3", 1, 1, 64, 64},
+    {"5@7,0@4,16@6+1", 2, 4, 16, 16},
     {"9@4", 4, 8, 32, 32},
 };
 
@@ -173,8 +194,8 @@ typedef struct {
     bool has_commit;
 } ring_case;
 static const ring_case ring_cases[] = {
-    {"1@0", 2, 128, 32, false},          {"8@29,1@31,3@60,0@4+2", 2, 128, 32, true},
-    {"100@5", 1, 64, 32, false},         {"40@30,7@9", 2, 32, 33, false},
+    {"1@0", 2, 128, 32, false},           {"8@29,1@31,3@60,0@4+2", 2, 128, 32, true},
+    {"100@5", 1, 64, 32, false},          {"40@30,7@9", 2, 32, 33, false},
     {"8@63,8@100,8@7", 8, 128, 64, true},
 };
 
@@ -249,7 +270,9 @@ typedef struct {
     bool has_counts;
 } accept_case;
 static const accept_case accept_cases[] = {
-    {"1@5", true}, {"8@5,1@9,3@100,16@7,0@4,8@33+2", true}, {"16@0,16@1,16@2,16@3", false},
+    {"1@5", true},
+    {"8@5,1@9,3@100,16@7,0@4,8@33+2", true},
+    {"16@0,16@1,16@2,16@3", false},
     {"8@1,8@2,8@3,8@4,8@5,8@6,8@7,8@8,8@9,8@10", true},
 };
 

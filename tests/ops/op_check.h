@@ -16,8 +16,8 @@ typedef struct {
     /* Build case i over `lanes`, or over its own when NULL. */
     void (*build)(op_call *c, int i, const op_lanes *lanes);
     void (*read)(op_call *c); /* fills `want`; NULL = no reading */
-    bool can_slice; /* a lane's later rows don't need its earlier ones in the same call */
-    bool is_block;  /* lanes own B rows each; there is no padding */
+    bool can_slice;           /* a lane's later rows don't need its earlier ones in the same call */
+    bool is_block;            /* lanes own B rows each; there is no padding */
 } op_entry;
 
 typedef struct {
@@ -33,10 +33,27 @@ typedef struct {
 } op_backends;
 
 /* What all the cases stay within. */
-static const backend_limits op_limits = {
-    .T = 320, .L = 64, .rows_per_lane = 16, .E = 1024, .K = 2048, .N = 2048, .F = 1024,
-    .moe_F = 256, .shared_F = 256, .X = 64, .K_experts = 8, .V = 5000, .M = 1024, .H = 32, .G = 2,
-    .D = 256, .gdn_Hk = 4, .gdn_Hv = 8, .gdn_dk = 128, .gdn_dv = 128, .max_position = 4096};
+static const backend_limits op_limits = {.T = 320,
+                                         .L = 64,
+                                         .rows_per_lane = 16,
+                                         .E = 1024,
+                                         .K = 2048,
+                                         .N = 2048,
+                                         .F = 1024,
+                                         .moe_F = 256,
+                                         .shared_F = 256,
+                                         .X = 64,
+                                         .K_experts = 8,
+                                         .V = 5000,
+                                         .M = 1024,
+                                         .H = 32,
+                                         .G = 2,
+                                         .D = 256,
+                                         .gdn_Hk = 4,
+                                         .gdn_Hv = 8,
+                                         .gdn_dk = 128,
+                                         .gdn_dv = 128,
+                                         .max_position = 4096};
 
 static inline bool op_open(op_pair *p, const char *name, bool must)
 {
@@ -57,8 +74,8 @@ static inline op_backends *op_all(void)
 {
     static op_backends all;
     static char given[200];
-    static const char *const known[] = {"cpu:scalar", "cpu:avx2", "cpu:avx512", "cpu:avx512vnni",
-                                        "cpu:avx512bf16", "cuda"};
+    static const char *const known[] = {"cpu:scalar",     "cpu:avx2",       "cpu:avx512",
+                                        "cpu:avx512vnni", "cpu:avx512bf16", "cuda"};
     if (all.n > 0) return &all;
     const char *list = getenv("RIPTIDE_TEST_BACKENDS");
     op_open(&all.pair[all.n++], "ref", true);
@@ -153,8 +170,9 @@ static inline void op_same_bits(const op_call *full, const op_result *rf, const 
             if (twin == -2) continue;
             const char *want = twin == -1 ? rp->before[i] + u * size : rf->after[i] + twin * size;
             if (memcmp(rp->after[i] + u * size, want, (size_t)size) != 0) {
-                fail_msg("%s case %d %s: unit %lld has other bits %s", rp->backend, part->i_case,
-                         b->name, (long long)u, twin == -1 ? "though it is nobody's" : what);
+                fail_msg("%s:%s case %d %s: unit %lld has other bits %s", rp->backend, rp->isa,
+                         part->i_case, b->name, (long long)u,
+                         twin == -1 ? "though it is nobody's" : what);
             }
         }
     }
@@ -179,7 +197,7 @@ static inline void op_check_company(const op_entry *op, const op_call *full, con
     if (!op->is_block) s.n_pad = 3;
     op_lanes_count(&s);
     if (s.T <= op_limits.T) op_try_lanes(op, full, rf, b, &s, false, "in other order with padding");
-    for (int l = 0; l < own->L; l += own->L > 4 ? own->L / 3 : 1) {
+    for (int l = 0; l<own->L; l += own->L> 4 ? own->L / 3 : 1) {
         s = *own;
         s.L = 1;
         s.n_pad = 0;

@@ -6,18 +6,22 @@
 
 /* ---- draft_kv_write ----------------------------------------------------------------------- */
 
-enum {
-    RING_K_IN = OP_ROWS_N, RING_V_IN, RING_K_NORM, RING_CS, RING_COMMIT, RING_K, RING_V
-};
+enum { RING_K_IN = OP_ROWS_N, RING_V_IN, RING_K_NORM, RING_CS, RING_COMMIT, RING_K, RING_V };
 
 static inline status ring_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
 {
     (void)w;
     const ring_case *p = c->param;
-    draft_kv_write_args a = {.k = d[RING_K_IN], .v = d[RING_V_IN], .k_norm = d[RING_K_NORM],
-                             .cs = d[RING_CS], .ring = {d[RING_K], d[RING_V], p->R},
-                             .rows = op_rows(c, 0, d), .n_commit = d[RING_COMMIT], .eps = 1e-6f,
-                             .G = p->G, .D = p->D};
+    draft_kv_write_args a = {.k = d[RING_K_IN],
+                             .v = d[RING_V_IN],
+                             .k_norm = d[RING_K_NORM],
+                             .cs = d[RING_CS],
+                             .ring = {d[RING_K], d[RING_V], p->R},
+                             .rows = op_rows(c, 0, d),
+                             .n_commit = d[RING_COMMIT],
+                             .eps = 1e-6f,
+                             .G = p->G,
+                             .D = p->D};
     return b->ops->draft_kv_write(b, &a);
 }
 
@@ -61,7 +65,8 @@ static inline void ring_read(op_call *c)
         if (l < 0 || (p->has_commit && index >= op_i32(c, RING_COMMIT)[l])) continue;
         const op_lane *lane = &c->lanes[0].lane[l];
         for (int g = 0; g < p->G; g++) {
-            int64_t to = ((int64_t)(lane->slot * p->G + g) * p->R + (lane->start + index) % p->R) * D;
+            int64_t to = ((int64_t)(lane->slot * p->G + g) * p->R + (lane->start + index) % p->R) *
+                         D;
             for (int d = 0; d < D; d++) {
                 c->buf[RING_K].want[to + d] = (double)op_f32(c, RING_K_IN)[(t * p->G + g) * D + d];
                 c->buf[RING_V].want[to + d] = (double)op_f32(c, RING_V_IN)[(t * p->G + g) * D + d];
@@ -81,8 +86,9 @@ static inline status draft_prep_run(backend *b, const op_call *c, const dev_buf 
 {
     (void)w;
     const draft_prep_case *p = c->param;
-    draft_attn_prep_args a = {d[DPREP_Q], d[DPREP_K], d[DPREP_Q_NORM], d[DPREP_K_NORM],
-                              d[DPREP_CS], 1e-6f, c->lanes[0].T, p->H, p->G, p->D};
+    draft_attn_prep_args a = {d[DPREP_Q],  d[DPREP_K], d[DPREP_Q_NORM], d[DPREP_K_NORM],
+                              d[DPREP_CS], 1e-6f,      c->lanes[0].T,   p->H,
+                              p->G,        p->D};
     return b->ops->draft_attn_prep(b, &a);
 }
 
@@ -98,7 +104,8 @@ static inline void draft_prep_build(op_call *c, int i, const op_lanes *lanes)
     op_add(c, "cs", OP_IN, OP_F32, OP_ROW, 0, p->D);
     for (int64_t t = 0; t < c->lanes[0].T; t++) {
         uint64_t s = op_stream(c, DPREP_CS, t);
-        read_angles(op_f32(c, DPREP_CS) + t * p->D, 1e7, (double)(test_random(&s) % 9000), p->D / 2);
+        read_angles(op_f32(c, DPREP_CS) + t * p->D, 1e7, (double)(test_random(&s) % 9000),
+                    p->D / 2);
     }
 }
 
@@ -119,7 +126,13 @@ static inline void draft_prep_read(op_call *c)
 /* ---- draft_attn --------------------------------------------------------------------------- */
 
 enum {
-    BLOCK_Q = OP_ROWS_N, BLOCK_K, BLOCK_V, BLOCK_RING_K, BLOCK_RING_V, BLOCK_ANCHOR, BLOCK_BEGIN,
+    BLOCK_Q = OP_ROWS_N,
+    BLOCK_K,
+    BLOCK_V,
+    BLOCK_RING_K,
+    BLOCK_RING_V,
+    BLOCK_ANCHOR,
+    BLOCK_BEGIN,
     BLOCK_OUT
 };
 
@@ -138,12 +151,21 @@ static inline status block_run(backend *b, const op_call *c, const dev_buf *d, c
 {
     (void)w;
     const block_case *p = c->param;
-    draft_attn_args a = {.q = d[BLOCK_Q], .k = d[BLOCK_K], .v = d[BLOCK_V],
+    draft_attn_args a = {.q = d[BLOCK_Q],
+                         .k = d[BLOCK_K],
+                         .v = d[BLOCK_V],
                          .ring = {d[BLOCK_RING_K], d[BLOCK_RING_V], p->R},
-                         .lane_slot = d[OP_LANE_SLOT], .anchor_pos = d[BLOCK_ANCHOR],
-                         .ctx_begin = d[BLOCK_BEGIN], .out = d[BLOCK_OUT],
-                         .scale = 1.0f / sqrtf((float)p->D), .L = c->lanes[0].L, .B = p->B,
-                         .H = p->H, .G = p->G, .D = p->D, .window = p->window,
+                         .lane_slot = d[OP_LANE_SLOT],
+                         .anchor_pos = d[BLOCK_ANCHOR],
+                         .ctx_begin = d[BLOCK_BEGIN],
+                         .out = d[BLOCK_OUT],
+                         .scale = 1.0f / sqrtf((float)p->D),
+                         .L = c->lanes[0].L,
+                         .B = p->B,
+                         .H = p->H,
+                         .G = p->G,
+                         .D = p->D,
+                         .window = p->window,
                          .is_causal = p->is_causal};
     return b->ops->draft_attn(b, &a);
 }
@@ -231,9 +253,15 @@ static inline status conv_run(backend *b, const op_call *c, const dev_buf *d, co
 {
     (void)w;
     const conv_case *p = c->param;
-    draft_conv_args a = {.u = d[CONV_U], .delta = d[CONV_DELTA], .base = d[CONV_BASE],
-                         .L = c->lanes[0].L, .B = p->B, .E = p->E, .group = p->group,
-                         .side = p->side, .adds = p->adds};
+    draft_conv_args a = {.u = d[CONV_U],
+                         .delta = d[CONV_DELTA],
+                         .base = d[CONV_BASE],
+                         .L = c->lanes[0].L,
+                         .B = p->B,
+                         .E = p->E,
+                         .group = p->group,
+                         .side = p->side,
+                         .adds = p->adds};
     if (p->adds) {
         a.h = d[CONV_OUT];
     } else {
@@ -280,8 +308,8 @@ static inline status topk_run(backend *b, const op_call *c, const dev_buf *d, co
 {
     (void)w;
     const topk_case *p = c->param;
-    topk_args a = {d[TOPK_LOGITS], d[TOPK_IDS], d[TOPK_VALS], p->scale, p->softcap,
-                   c->lanes[0].T, p->V, p->k};
+    topk_args a = {d[TOPK_LOGITS], d[TOPK_IDS],   d[TOPK_VALS], p->scale,
+                   p->softcap,     c->lanes[0].T, p->V,         p->k};
     return b->ops->topk(b, &a);
 }
 

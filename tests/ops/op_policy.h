@@ -22,7 +22,7 @@ static inline float policy_choice(uint64_t *s, int n, const float *from)
 {
     return from[test_random(s) % (uint64_t)n];
 }
-#define CHOOSE(s, ...)                                                                         \
+#define CHOOSE(s, ...) \
     policy_choice(s, sizeof((float[]){__VA_ARGS__}) / sizeof(float), (float[]){__VA_ARGS__})
 
 /* Random settings; half of the lanes have penalties, some are greedy, some neutral. */
@@ -169,8 +169,7 @@ static inline int policy_pick(const sample_policy *p, policy_item *item, int n, 
         if (!item[i].is_kept) continue;
         double value = item[i].z + (p->temperature > 0 ? policy_noise(p, pos, item[i].id) : 0);
         if (item[i].id == other) value_other = value;
-        if (best < 0 || value > best_value ||
-            (value == best_value && item[i].place < best_place)) {
+        if (best < 0 || value > best_value || (value == best_value && item[i].place < best_place)) {
             best = item[i].id;
             best_place = item[i].place;
             best_value = value;

@@ -10,7 +10,7 @@
 enum { OP_GUARD = 256, OP_GUARD_BYTE = 0x5a };
 
 typedef struct {
-    const char *backend;
+    const char *backend, *isa;
     dtype act;
     char *before[OP_BUFS_MAX]; /* in the backend's types */
     char *after[OP_BUFS_MAX];
@@ -68,7 +68,7 @@ static inline char *op_take(backend *b, op_call *c, dev_buf mem, int64_t n, cons
 /* Run the call; memory of the result is the call's. */
 static inline op_result op_run(backend *b, op_call *c)
 {
-    op_result r = {.backend = b->isa, .act = b->act};
+    op_result r = {.backend = b->name, .isa = b->isa, .act = b->act};
     err e = {0};
     dev_buf mem[OP_BUFS_MAX] = {0}, view[OP_BUFS_MAX] = {0};
     dev_weight w[OP_WEIGHTS_MAX] = {0};
@@ -166,9 +166,16 @@ static inline void op_compare_integers(const op_call *c, int i_buf, const op_res
         int32_t w = want ? (int32_t)(int64_t)want[i] : ((const int32_t *)ref->after[i_buf])[i];
         if (g[i] == w || !op_counts(c, b, i)) continue;
         if (c->excuse && c->excuse(c, i_buf, i, g[i], w)) continue;
-        fail_msg("case %d %s[%lld]: %s has %d, %s %d", c->i_case, b->name, (long long)i,
-                 got->backend, g[i], want ? "the formula" : "ref", w);
+        fail_msg("case %d %s[%lld]: %s:%s has %d, %s %d", c->i_case, b->name, (long long)i,
+                 got->backend, got->isa, g[i], want ? "the formula" : "ref", w);
     }
+}
+
+/* A bound on the relative norm of n random numbers: with few of them that norm may happen to be
+ * small, while the error is not. */
+static inline double op_bound(double bound, int64_t n)
+{
+    return bound * (1 + 10 / sqrt((double)n));
 }
 
 /* All outputs against ref's; returns the largest relative norm. */
@@ -185,9 +192,11 @@ static inline double op_compare(const op_call *c, const op_result *got, const op
         } else {
             double d = op_distance(c, i, got, ref, NULL);
             double most = b->type == OP_BF16 && bound < 1e-3 ? 1e-3 : bound;
+            if (b->bound_cpu > 0 && strcmp(got->backend, "cpu") == 0) most = b->bound_cpu;
+            most = op_bound(most, b->n);
             if (!(d <= most)) {
-                fail_msg("case %d %s: %s is %.3g from ref, bound %.3g", c->i_case, b->name,
-                         got->backend, d, most);
+                fail_msg("case %d %s: %s:%s is %.3g from ref, bound %.3g", c->i_case, b->name,
+                         got->backend, got->isa, d, most);
             }
             if (d > worst && b->type != OP_BF16) worst = d;
         }
@@ -211,7 +220,7 @@ static inline double op_compare_reading(const op_call *c, const op_result *got)
             continue;
         }
         double d = op_distance(c, i, got, NULL, b->want);
-        double most = b->type == OP_BF16 ? 3e-4 : c->bound_read;
+        double most = op_bound(b->type == OP_BF16 ? 3e-4 : c->bound_read, b->n);
         if (!(d <= most)) {
             fail_msg("case %d %s: ref is %.3g from the formula, bound %.3g", c->i_case, b->name, d,
                      most);

@@ -11,20 +11,32 @@
 
 enum { SAMPLE_M = 1 }; /* group 1: the rows that are sampled */
 enum {
-    SAMPLE_ROW = 2 * OP_ROWS_N, SAMPLE_LOGITS, SAMPLE_MASK, SAMPLE_TOKEN, SAMPLE_LOGPROB,
-    SAMPLE_TOP_IDS, SAMPLE_TOP, SAMPLE_POLICY
+    SAMPLE_ROW = 2 * OP_ROWS_N,
+    SAMPLE_LOGITS,
+    SAMPLE_MASK,
+    SAMPLE_TOKEN,
+    SAMPLE_LOGPROB,
+    SAMPLE_TOP_IDS,
+    SAMPLE_TOP,
+    SAMPLE_POLICY
 };
 
-static inline status sample_run(backend *b, const op_call *c, const dev_buf *d,
-                                const dev_weight *w)
+static inline status sample_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
 {
     (void)w;
     const sample_case *p = c->param;
-    sample_args a = {.logits = d[SAMPLE_LOGITS], .row = d[SAMPLE_ROW], .rows = op_rows(c, 0, d),
-                     .lanes = policy_lanes(d + SAMPLE_POLICY), .mask = d[SAMPLE_MASK],
-                     .token = d[SAMPLE_TOKEN], .logprob = d[SAMPLE_LOGPROB],
-                     .top_ids = d[SAMPLE_TOP_IDS], .top_logprobs = d[SAMPLE_TOP],
-                     .M = c->lanes[SAMPLE_M].T, .V = p->V, .is_prompt = p->is_prompt};
+    sample_args a = {.logits = d[SAMPLE_LOGITS],
+                     .row = d[SAMPLE_ROW],
+                     .rows = op_rows(c, 0, d),
+                     .lanes = policy_lanes(d + SAMPLE_POLICY),
+                     .mask = d[SAMPLE_MASK],
+                     .token = d[SAMPLE_TOKEN],
+                     .logprob = d[SAMPLE_LOGPROB],
+                     .top_ids = d[SAMPLE_TOP_IDS],
+                     .top_logprobs = d[SAMPLE_TOP],
+                     .M = c->lanes[SAMPLE_M].T,
+                     .V = p->V,
+                     .is_prompt = p->is_prompt};
     return b->ops->sample(b, &a);
 }
 
@@ -148,20 +160,36 @@ static inline void sample_read(op_call *c)
 /* ---- draft_select ------------------------------------------------------------------------- */
 
 enum {
-    SELECT_IDS = OP_ROWS_N, SELECT_VALS, SELECT_R, SELECT_ANCHOR, SELECT_POS, SELECT_N,
-    SELECT_PROPOSALS, SELECT_VERIFY, SELECT_POLICY
+    SELECT_IDS = OP_ROWS_N,
+    SELECT_VALS,
+    SELECT_R,
+    SELECT_ANCHOR,
+    SELECT_POS,
+    SELECT_N,
+    SELECT_PROPOSALS,
+    SELECT_VERIFY,
+    SELECT_POLICY
 };
 
-static inline status select_run(backend *b, const op_call *c, const dev_buf *d,
-                                const dev_weight *w)
+static inline status select_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
 {
     const select_case *p = c->param;
-    draft_select_args a = {.ids = d[SELECT_IDS], .vals = d[SELECT_VALS], .r = d[SELECT_R],
-                           .anchor = d[SELECT_ANCHOR], .anchor_pos = d[SELECT_POS],
-                           .lane_slot = d[OP_LANE_SLOT], .lane_row = d[OP_LANE_ROW],
-                           .n_draft = d[SELECT_N], .lanes = policy_lanes(d + SELECT_POLICY),
-                           .proposals = d[SELECT_PROPOSALS], .verify_ids = d[SELECT_VERIFY],
-                           .L = c->lanes[0].L, .B = p->B, .k = p->k, .R = p->R, .V = p->V};
+    draft_select_args a = {.ids = d[SELECT_IDS],
+                           .vals = d[SELECT_VALS],
+                           .r = d[SELECT_R],
+                           .anchor = d[SELECT_ANCHOR],
+                           .anchor_pos = d[SELECT_POS],
+                           .lane_slot = d[OP_LANE_SLOT],
+                           .lane_row = d[OP_LANE_ROW],
+                           .n_draft = d[SELECT_N],
+                           .lanes = policy_lanes(d + SELECT_POLICY),
+                           .proposals = d[SELECT_PROPOSALS],
+                           .verify_ids = d[SELECT_VERIFY],
+                           .L = c->lanes[0].L,
+                           .B = p->B,
+                           .k = p->k,
+                           .R = p->R,
+                           .V = p->V};
     if (p->R > 0) {
         a.pred = &w[0];
         a.succ = &w[1];
@@ -190,8 +218,8 @@ static inline int select_read_one(const op_call *c, int l, int i, const double *
         score = policy_adjust(c, SELECT_POLICY, slot, p->V, id, score, n_block);
         item[k] = (policy_item){.z = score, .id = id, .place = k};
     }
-    return policy_pick(policy_of(c, SELECT_POLICY, slot), item, p->k,
-                       op_i32(c, SELECT_POS)[l] + i, other, 1e-5, doubt);
+    return policy_pick(policy_of(c, SELECT_POLICY, slot), item, p->k, op_i32(c, SELECT_POS)[l] + i,
+                       other, 1e-5, doubt);
 }
 
 /* A near tie, and everything that follows from it. */
@@ -291,13 +319,16 @@ static inline void select_read(op_call *c)
 enum { ACCEPT_V = 40 };
 enum { ACCEPT_TOKEN = OP_ROWS_N, ACCEPT_MAX, ACCEPT_N, ACCEPT_EMITTED, ACCEPT_POLICY };
 
-static inline status accept_run(backend *b, const op_call *c, const dev_buf *d,
-                                const dev_weight *w)
+static inline status accept_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
 {
     (void)w;
-    accept_args a = {.rows = op_rows(c, 0, d), .token = d[ACCEPT_TOKEN], .max_new = d[ACCEPT_MAX],
-                     .lanes = policy_lanes(d + ACCEPT_POLICY), .n_commit = d[ACCEPT_N],
-                     .emitted = d[ACCEPT_EMITTED], .V = ACCEPT_V};
+    accept_args a = {.rows = op_rows(c, 0, d),
+                     .token = d[ACCEPT_TOKEN],
+                     .max_new = d[ACCEPT_MAX],
+                     .lanes = policy_lanes(d + ACCEPT_POLICY),
+                     .n_commit = d[ACCEPT_N],
+                     .emitted = d[ACCEPT_EMITTED],
+                     .V = ACCEPT_V};
     return b->ops->accept(b, &a);
 }
 
@@ -318,8 +349,8 @@ static inline void accept_build(op_call *c, int i, const op_lanes *lanes)
         int index, l = op_row_lane(&c->lanes[0], t, &index);
         bool is_last = l < 0 || t + 1 == op_i32(c, OP_LANE_ROW)[l + 1];
         bool is_hit = test_random(&s) % 8 != 0 && !is_last;
-        op_i32(c, ACCEPT_TOKEN)[t] =
-            is_hit ? op_i32(c, OP_IDS)[t + 1] : (int32_t)(test_random(&s) % ACCEPT_V);
+        op_i32(c, ACCEPT_TOKEN)[t] = is_hit ? op_i32(c, OP_IDS)[t + 1]
+                                            : (int32_t)(test_random(&s) % ACCEPT_V);
     }
     for (int l = 0; l < c->lanes[0].L; l++) {
         uint64_t s = op_stream(c, ACCEPT_MAX, l);

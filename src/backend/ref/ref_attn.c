@@ -67,8 +67,8 @@ static void prep_rows(void *ctx, int64_t begin, int64_t end, int worker)
             ref_rope_rotate(y, cs, a->n_pairs);
             for (int d = 0; d < D; d++) k_row[d] = (float)y[d];
             kv_store(a->kv.format, a->kv.k, a->kv.k_scale, cell, k_row, D);
-            kv_store(a->kv.format, a->kv.v, a->kv.v_scale, cell,
-                     ref_f32(a->v) + (t * G + g) * D, D);
+            kv_store(a->kv.format, a->kv.v, a->kv.v_scale, cell, ref_f32(a->v) + (t * G + g) * D,
+                     D);
         }
     }
 }

@@ -132,9 +132,9 @@ static status ref_reserve(backend *b, const backend_limits *l, err *e)
 status ref_need(ref_backend *r, const char *op, int64_t own_bytes, int64_t shared_bytes)
 {
     if (own_bytes <= r->own_bytes && shared_bytes <= r->shared_bytes) return ERR_OK;
-    return err_set(&r->base.last, ERR_LIMIT, op, -1, "wants %lld + %lld bytes, reserved %lld + %lld",
-                   (long long)own_bytes, (long long)shared_bytes, (long long)r->own_bytes,
-                   (long long)r->shared_bytes);
+    return err_set(&r->base.last, ERR_LIMIT, op, -1,
+                   "wants %lld + %lld bytes, reserved %lld + %lld", (long long)own_bytes,
+                   (long long)shared_bytes, (long long)r->own_bytes, (long long)r->shared_bytes);
 }
 
 /* ---- graphs: none ------------------------------------------------------------------------- */
@@ -219,11 +219,8 @@ status ref_backend_open(backend **b, const char *isa, const backend_options *o, 
     status s = workers_open(&r->pool, o->n_threads, e);
     if (s != ERR_OK) goto fail;
     r->n_workers = workers_count(r->pool);
-    r->base = (backend){.ops = &table,
-                        .name = "ref",
-                        .isa = "scalar",
-                        .act = DTYPE_F32,
-                        .n_threads = r->n_workers};
+    r->base = (backend){
+        .ops = &table, .name = "ref", .isa = "scalar", .act = DTYPE_F32, .n_threads = r->n_workers};
     *b = &r->base;
     return ERR_OK;
 fail:

@@ -11,8 +11,7 @@ static void norm_rotate(const float *x, const float *w, float eps, const float *
     for (int d = 0; d < D; d++) out[d] = (float)y[d];
 }
 
-static float *ring_at(dev_buf b, const draft_ring *ring, int64_t slot, int G, int g, int pos,
-                      int D)
+static float *ring_at(dev_buf b, const draft_ring *ring, int64_t slot, int G, int g, int pos, int D)
 {
     return ref_f32(b) + ((slot * G + g) * ring->R + pos % ring->R) * D;
 }
@@ -30,8 +29,8 @@ status ref_draft_kv_write(backend *b, const draft_kv_write_args *a)
         int slot = ref_i32(a->rows.lane_slot)[lane], pos = ref_i32(a->rows.row_pos)[t];
         for (int g = 0; g < a->G; g++) {
             int64_t at = (t * a->G + g) * a->D;
-            norm_rotate(ref_f32(a->k) + at, ref_f32(a->k_norm), a->eps,
-                        ref_f32(a->cs) + t * a->D, a->D, ref_own(r, 0),
+            norm_rotate(ref_f32(a->k) + at, ref_f32(a->k_norm), a->eps, ref_f32(a->cs) + t * a->D,
+                        a->D, ref_own(r, 0),
                         ring_at(a->ring.k, &a->ring, slot, a->G, g, pos, a->D));
             memcpy(ring_at(a->ring.v, &a->ring, slot, a->G, g, pos, a->D), ref_f32(a->v) + at,
                    (size_t)a->D * sizeof(float));
@@ -138,7 +137,8 @@ status ref_draft_conv(backend *b, const draft_conv_args *a)
         for (int64_t ch = 0; ch < E; ch++) {
             double c = 0;
             for (int tau = 0; tau < n_taps; tau++) {
-                double w = (double)base[tau * E + ch] + (double)delta[tau * n_groups + ch / a->group];
+                double w = (double)base[tau * E + ch] +
+                           (double)delta[tau * n_groups + ch / a->group];
                 c += w * (double)u[ch - tau * E];
             }
             if (a->adds) {

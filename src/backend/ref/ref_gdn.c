@@ -75,8 +75,7 @@ static void prep_row(const prep_job *j, int64_t t, double *y)
         double x = (double)ref_f32(a->a)[t * s->Hv + h] + (double)ref_f32(a->dt_bias)[h];
         double softplus = x > 20 ? x : log1p(exp(x));
         ref_f32(a->g)[t * s->Hv + h] = (float)((double)ref_f32(a->neg_A)[h] * softplus);
-        ref_f32(a->beta)[t * s->Hv + h] =
-            (float)ref_sigmoid((double)ref_f32(a->b)[t * s->Hv + h]);
+        ref_f32(a->beta)[t * s->Hv + h] = (float)ref_sigmoid((double)ref_f32(a->b)[t * s->Hv + h]);
     }
 }
 
@@ -176,8 +175,8 @@ static void scan_units(void *ctx, int64_t begin, int64_t end, int worker)
             const float *q = j->qkv + t * C + (int64_t)hk * s->dk;
             const float *k = q + (int64_t)s->Hk * s->dk;
             const float *v = j->qkv + t * C + 2 * (int64_t)s->Hk * s->dk + (int64_t)hv * s->dv;
-            step(S, s, exp((double)j->g[t * s->Hv + hv]), (double)j->beta[t * s->Hv + hv], q, k,
-                 v, d, o);
+            step(S, s, exp((double)j->g[t * s->Hv + hv]), (double)j->beta[t * s->Hv + hv], q, k, v,
+                 d, o);
             if (j->out) gated_norm(j, t * s->Hv + hv, o);
         }
     }

@@ -30,11 +30,11 @@ status ref_moe_route(backend *b, const moe_route_args *a)
 typedef struct {
     const ref_backend *r;
     const moe_ffn_args *a;
-    int32_t *first;   /* [X+1] first entry of each expert in `use` */
-    int32_t *use;     /* [T*K] */
-    float *act;       /* [T*K, F] silu(gate x) * up x of each use */
-    float *shared;    /* [T, shared_F] the same of the shared expert */
-    double *sigmoid;  /* [T] its weight */
+    int32_t *first;  /* [X+1] first entry of each expert in `use` */
+    int32_t *use;    /* [T*K] */
+    float *act;      /* [T*K, F] silu(gate x) * up x of each use */
+    float *shared;   /* [T, shared_F] the same of the shared expert */
+    double *sigmoid; /* [T] its weight */
 } moe_job;
 
 static int64_t align16(int64_t n)
