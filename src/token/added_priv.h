@@ -8,7 +8,7 @@
 #include "base/str.h"
 
 typedef struct {
-    str content;         /* well-formed UTF-8, not empty */
+    str content; /* well-formed UTF-8, not empty */
     int32_t id;
     bool single_word;    /* only where no word character stands beside it */
     bool lstrip, rstrip; /* takes the white space before, after it with it */
@@ -26,13 +26,13 @@ typedef struct {
 typedef struct {
     added_node *nodes;
     int n_nodes;
-    int32_t first[256];     /* child of the root by byte, 0 for none */
+    int32_t first[256]; /* child of the root by byte, 0 for none */
     const added_token *tokens;
 } added_set;
 
 /* A set of tokens[i] under the text patterns[i], for all i with a pattern that is not empty; of
- * equal patterns the first special one, else the first. Borrows tokens for the life of the set, patterns during the call.
- * Returns  NOMEM */
+ * equal patterns the first special one, else the first. Borrows tokens for the life of the set,
+ * patterns during the call. Returns  NOMEM */
 status added_set_init(added_set *s, const added_token *tokens, const str *patterns, int n, err *e);
 void added_set_fini(added_set *s); /* leaves zeros; twice is harmless */
 

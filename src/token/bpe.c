@@ -17,11 +17,11 @@ enum { SHORT = 64 };
 struct bpe {
     const vocab *v;
     bool keeps_pieces;
-    int32_t byte_id[256];  /* -1: no such token */
-    int32_t *merged;       /* [n_merges] what a merge of this rank gives */
-    uint64_t *table;       /* open addressing, EMPTY or an entry */
-    int shift;             /* of the hash, to a slot */
-    uint64_t mask;         /* slots - 1 */
+    int32_t byte_id[256]; /* -1: no such token */
+    int32_t *merged;      /* [n_merges] what a merge of this rank gives */
+    uint64_t *table;      /* open addressing, EMPTY or an entry */
+    int shift;            /* of the hash, to a slot */
+    uint64_t mask;        /* slots - 1 */
 };
 
 static inline uint64_t pair_key(int32_t left, int32_t right)

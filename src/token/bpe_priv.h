@@ -12,7 +12,8 @@
 
 typedef struct bpe bpe;
 
-/* Two pieces in the byte alphabet; rank is the place in the list, a repeated pair takes its last. */
+/* Two pieces in the byte alphabet; rank is the place in the list, a repeated pair takes its last.
+ */
 typedef struct {
     str left, right;
 } bpe_merge;
@@ -28,14 +29,14 @@ void bpe_close(bpe *b);
 
 /* Room for merging long words; grows to the longest and is used again. */
 typedef struct {
-    int64_t cap;      /* bytes of the longest word it has room for */
-    int32_t *symbol;  /* [cap] token that starts at this byte, or -1 inside one */
-    int32_t *next;    /* [cap] where the token after it starts */
-    int32_t *prev;    /* [cap] where the token before it starts */
-    uint32_t *rank;   /* [cap] of the merge with the token after it, or NO_MERGE */
-    uint64_t *heap;   /* [2 * cap] rank << 32 | position, least first */
+    int64_t cap;     /* bytes of the longest word it has room for */
+    int32_t *symbol; /* [cap] token that starts at this byte, or -1 inside one */
+    int32_t *next;   /* [cap] where the token after it starts */
+    int32_t *prev;   /* [cap] where the token before it starts */
+    uint32_t *rank;  /* [cap] of the merge with the token after it, or NO_MERGE */
+    uint64_t *heap;  /* [2 * cap] rank << 32 | position, least first */
 } bpe_work;
-void bpe_work_fini(bpe_work *w);   /* leaves zeros */
+void bpe_work_fini(bpe_work *w); /* leaves zeros */
 
 /* Append the tokens of a word of 1 to 2^30 bytes. Returns NOMEM, or OK; `out` is as before on
  * failure. */

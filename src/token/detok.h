@@ -12,9 +12,9 @@
 #include "token/vocab.h"
 
 typedef struct {
-    const vocab *v;      /* borrowed */
-    bool skips_special;  /* special tokens give no text */
-    int n_held;          /* bytes of an unfinished character, 0 to 3 */
+    const vocab *v;     /* borrowed */
+    bool skips_special; /* special tokens give no text */
+    int n_held;         /* bytes of an unfinished character, 0 to 3 */
     char held[4];
 } detok;
 

@@ -20,19 +20,19 @@ typedef struct {
 } span_list;
 
 struct encode_work {
-    encode_work *next;         /* in the pool */
+    encode_work *next; /* in the pool */
     const tokenizer *t;
-    buf text;                  /* the segments joined and repaired */
-    buf normal;                /* a piece of it, normalised */
-    buf spaced;                /* a piece of it behind a space */
-    span_list marked;          /* where in `text` added tokens are recognised */
-    span_list marked_normal;   /* where in the normalised piece */
+    buf text;                /* the segments joined and repaired */
+    buf normal;              /* a piece of it, normalised */
+    buf spaced;              /* a piece of it behind a space */
+    span_list marked;        /* where in `text` added tokens are recognised */
+    span_list marked_normal; /* where in the normalised piece */
     nfc_work nfc;
     bpe_work bpe;
     word_cache cache;
-    split_regex_work *regex;   /* NULL when no stage needs it */
-    token_ids *ids;            /* of the call at hand, as are the rest */
-    int64_t most;              /* ids->n may not pass this */
+    split_regex_work *regex; /* NULL when no stage needs it */
+    token_ids *ids;          /* of the call at hand, as are the rest */
+    int64_t most;            /* ids->n may not pass this */
     err *e;
 };
 
@@ -315,8 +315,8 @@ static status join(encode_work *w, const tokenizer_segment *segments, int n)
     return buf_reserve(&w->text, WORD_CACHE_SLACK) ? ERR_OK : fail_memory(w);
 }
 
-status encode_segments(encode_work *w, const tokenizer_segment *segments, int n,
-                       int64_t max_tokens, token_ids *ids, err *e)
+status encode_segments(encode_work *w, const tokenizer_segment *segments, int n, int64_t max_tokens,
+                       token_ids *ids, err *e)
 {
     int n_before = ids->n;
     w->ids = ids;
@@ -324,8 +324,7 @@ status encode_segments(encode_work *w, const tokenizer_segment *segments, int n,
     w->most = max_tokens > 0 && max_tokens < INT32_MAX - n_before ? n_before + max_tokens
                                                                   : INT32_MAX;
     status s = join(w, segments, n);
-    if (s == ERR_OK)
-        s = cut_added(w, &w->t->plain, &w->marked, buf_str(&w->text), add_normalised);
+    if (s == ERR_OK) s = cut_added(w, &w->t->plain, &w->marked, buf_str(&w->text), add_normalised);
     if (s != ERR_OK) ids->n = n_before;
     trim_work(w);
     return s;

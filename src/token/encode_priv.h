@@ -10,8 +10,8 @@ status encode_work_open(encode_work **w, const tokenizer *t, err *e);
 void encode_work_close(encode_work *w);
 
 /* See tokenizer_encode_segments. */
-status encode_segments(encode_work *w, const tokenizer_segment *segments, int n,
-                       int64_t max_tokens, token_ids *ids, err *e);
+status encode_segments(encode_work *w, const tokenizer_segment *segments, int n, int64_t max_tokens,
+                       token_ids *ids, err *e);
 
 /* Working sets that no call uses at the moment. Thread: any. */
 typedef struct encode_pool encode_pool;

@@ -15,10 +15,10 @@ typedef struct {
 } nfc_span;
 
 typedef struct {
-    int32_t *points;   /* [cap] code points of the span at hand */
-    int32_t *sorted;   /* [cap] */
+    int32_t *points; /* [cap] code points of the span at hand */
+    int32_t *sorted; /* [cap] */
     int64_t n, cap;
-    nfc_span *spans;   /* [n_spans] all that nfc_write changed, in order */
+    nfc_span *spans; /* [n_spans] all that nfc_write changed, in order */
     int64_t n_spans, spans_cap;
 } nfc_work;
 void nfc_work_fini(nfc_work *w); /* leaves zeros */

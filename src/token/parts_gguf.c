@@ -1,4 +1,5 @@
 /* The arrays of a GGUF file to tokenizer_parts. */
+#include "base/utf8.h"
 #include "token/pretok_priv.h"
 #include "token/tokenizer_parts_priv.h"
 #include "token/vocab_priv.h"
@@ -24,6 +25,8 @@ static status read_pieces(tokenizer_parts *p, arena *a, const tokenizer_pieces *
         }
         if (type != TYPE_CONTROL && type != TYPE_USER_DEFINED)
             return err_set(e, ERR_UNSUPPORTED, name, -1, "token %d is of type %d", id, type);
+        if (utf8_check(from->pieces[id]) >= 0)
+            return err_set(e, ERR_FORMAT, name, -1, "token %d is ill-formed UTF-8", id);
         flags[id] = VOCAB_ADDED | (type == TYPE_CONTROL ? VOCAB_SPECIAL : 0);
         if (from->pieces[id].len == 0) continue;
         added[p->n_added++] = (added_token){
@@ -39,8 +42,7 @@ static status read_pieces(tokenizer_parts *p, arena *a, const tokenizer_pieces *
 static status read_merges(tokenizer_parts *p, arena *a, const tokenizer_pieces *from,
                           const char *name, err *e)
 {
-    if (from->n_merges < 0)
-        return err_set(e, ERR_FORMAT, name, -1, "%d merges", from->n_merges);
+    if (from->n_merges < 0) return err_set(e, ERR_FORMAT, name, -1, "%d merges", from->n_merges);
     bpe_merge *list = arena_new_array(a, (size_t)from->n_merges, sizeof *list);
     if (!list) return err_set(e, ERR_NOMEM, name, -1, "no memory for %d merges", from->n_merges);
     for (int i = 0; i < from->n_merges; i++) {

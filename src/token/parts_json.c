@@ -13,11 +13,12 @@ typedef struct {
     arena *a;
     const char *name;
     err *e;
-    str *texts;      /* [n_ids] */
-    uint8_t *flags;  /* [n_ids] */
+    str *texts;     /* [n_ids] */
+    uint8_t *flags; /* [n_ids] */
 } reader;
 
-#define FAIL(r, code, v, ...) err_set((r)->e, code, (r)->name, (v) ? (long)(v)->pos : -1, __VA_ARGS__)
+#define FAIL(r, code, v, ...) \
+    err_set((r)->e, code, (r)->name, (v) ? (long)(v)->pos : -1, __VA_ARGS__)
 
 static bool is_null(const json *v)
 {

@@ -8,9 +8,9 @@
 #include "base/str.h"
 
 typedef enum {
-    PRETOK_REGEX,  /* not known here */
-    PRETOK_QWEN2,  /* Qwen 2, 2.5, 3: marks count as punctuation */
-    PRETOK_QWEN35  /* Qwen 3.5 and later: marks count as letters */
+    PRETOK_REGEX, /* not known here */
+    PRETOK_QWEN2, /* Qwen 2, 2.5, 3: marks count as punctuation */
+    PRETOK_QWEN35 /* Qwen 3.5 and later: marks count as letters */
 } pretok_kind;
 
 /* Which known pattern this text is, character for character. */

@@ -13,9 +13,9 @@ typedef struct {
     buf *out;
     const char *name;
     err *e;
-    int depth;                   /* open groups */
-    bool caseless[NESTING_CAP];  /* (?i: at each depth */
-    uint32_t last_literal;       /* the code point just written, 0 after anything else */
+    int depth;                  /* open groups */
+    bool caseless[NESTING_CAP]; /* (?i: at each depth */
+    uint32_t last_literal;      /* the code point just written, 0 after anything else */
 } rewriter;
 
 static status refuse(rewriter *r, size_t pos, const char *what)
@@ -76,7 +76,8 @@ static status read_hex(rewriter *r, int n_min, int n_max, uint32_t *cp)
 {
     uint32_t v = 0;
     int n = 0;
-    for (; n < n_max && r->at < r->s.len && isxdigit((unsigned char)r->s.ptr[r->at]); n++, r->at++) {
+    for (; n < n_max && r->at < r->s.len && isxdigit((unsigned char)r->s.ptr[r->at]);
+         n++, r->at++) {
         char c = r->s.ptr[r->at];
         v = v << 4 | (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
     }
@@ -133,9 +134,10 @@ static status read_plain(rewriter *r, uint32_t *cp)
 
 static bool is_category(str name)
 {
-    static const char known[][3] = {"L",  "M",  "N",  "P",  "S",  "Z",  "Lu", "Ll", "Lt", "Lm", "Lo",
-                                    "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf",
-                                    "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co"};
+    static const char known[][3] = {"L",  "M",  "N",  "P",  "S",  "Z",  "Lu", "Ll", "Lt",
+                                    "Lm", "Lo", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd",
+                                    "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So",
+                                    "Zs", "Zl", "Zp", "Cc", "Cf", "Co"};
     /* Not Cn, C and Mn: Unicode 16 took code points out of them, which a class cannot say. */
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (str_is(name, known[i])) return true;

@@ -95,8 +95,7 @@ status split_regex_work_open(split_regex_work **out, err *e)
     if (!(w->memory = pcre2_general_context_create(give_memory, take_memory, NULL))) goto fail;
     if (!(w->context = pcre2_match_context_create(w->memory))) goto fail;
     if (!(w->match = pcre2_match_data_create(1, w->memory))) goto fail;
-    if (!(w->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, w->memory)))
-        goto fail;
+    if (!(w->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, w->memory))) goto fail;
     pcre2_set_depth_limit(w->context, DEPTH_MAX);
     pcre2_jit_stack_assign(w->context, NULL, w->stack);
     *out = w;
@@ -164,4 +163,3 @@ status split_regex_next(const split_regex *r, split_regex_work *w, split_walk *w
     *part = str_slice(walk->text, begin, end);
     return ERR_OK;
 }
-

@@ -20,13 +20,13 @@ void split_regex_work_close(split_regex_work *w);
 
 /* Where a walk over one text stands. Begin with {.text = ...}. */
 typedef struct {
-    str text;               /* well-formed UTF-8 */
-    size_t done;            /* all parts up to here were given out */
-    size_t from;            /* where the search goes on */
-    size_t begin, end;      /* the last match */
-    bool has_match;         /* it was not given out yet */
+    str text;          /* well-formed UTF-8 */
+    size_t done;       /* all parts up to here were given out */
+    size_t from;       /* where the search goes on */
+    size_t begin, end; /* the last match */
+    bool has_match;    /* it was not given out yet */
     bool had_match;
-    bool is_at_end;         /* there are no more matches */
+    bool is_at_end; /* there are no more matches */
 } split_walk;
 
 /* The next part: a match, or what lies between two matches; none is empty. *part is empty at the

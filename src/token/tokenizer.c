@@ -106,8 +106,7 @@ static status open_parts(tokenizer **out, const tokenizer_parts *p, const char *
     t->normalises = p->normalises;
     t->adds_space = p->adds_space;
     status s = vocab_open(&t->v, p->texts, p->flags, p->n_ids, name, e);
-    if (s == ERR_OK)
-        s = bpe_open(&t->b, t->v, p->merges, p->n_merges, p->keeps_pieces, name, e);
+    if (s == ERR_OK) s = bpe_open(&t->b, t->v, p->merges, p->n_merges, p->keeps_pieces, name, e);
     if (s == ERR_OK) s = open_added(t, p, name, e);
     if (s == ERR_OK) s = open_stages(t, p, name, e);
     if (s == ERR_OK) s = encode_pool_open(&t->pool, e);

@@ -29,9 +29,9 @@ typedef struct {
     const str *pieces;    /* [n_pieces] */
     const int32_t *types; /* [n_pieces] 1 normal, 3 control, 4 user defined, 5 unused (a hole) */
     int n_pieces;
-    const str *merges;    /* [n_merges] "left right" */
+    const str *merges; /* [n_merges] "left right" */
     int n_merges;
-    str pretokenizer;     /* "qwen2" or "qwen35" */
+    str pretokenizer; /* "qwen2" or "qwen35" */
 } tokenizer_pieces;
 
 /* Open from borrowed arrays, which are not needed afterwards. Text is normalised (NFC). */

@@ -12,11 +12,11 @@ enum { SPLITS_CAP = 8 };
 
 typedef struct {
     int n_ids;
-    const str *texts;       /* [n_ids] */
-    const uint8_t *flags;   /* [n_ids] VOCAB_*, 0 for a hole */
+    const str *texts;     /* [n_ids] */
+    const uint8_t *flags; /* [n_ids] VOCAB_*, 0 for a hole */
     const bpe_merge *merges;
     int n_merges;
-    bool keeps_pieces;      /* `ignore_merges`: a word that is a piece is not merged */
+    bool keeps_pieces; /* `ignore_merges`: a word that is a piece is not merged */
     const added_token *added;
     int n_added;
     bool normalises;        /* NFC */

@@ -17,12 +17,12 @@ typedef struct {
 struct tokenizer {
     vocab *v;
     bpe *b;
-    arena texts;             /* content of `added` */
-    added_token *added;      /* [n_added] in texts */
+    arena texts;        /* content of `added` */
+    added_token *added; /* [n_added] in texts */
     int n_added;
-    added_set all;           /* by content, to find an id */
-    added_set plain;         /* those matched in the text as it is */
-    added_set normalized;    /* those matched after normalising, by normalised content */
+    added_set all;        /* by content, to find an id */
+    added_set plain;      /* those matched in the text as it is */
+    added_set normalized; /* those matched after normalising, by normalised content */
     bool has_normalized, has_regex;
     bool normalises, adds_space;
     split_stage stages[SPLITS_CAP];

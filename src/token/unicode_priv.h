@@ -9,14 +9,14 @@
 #include <stdint.h>
 
 enum {
-    UNICODE_LETTER = 1,        /* \p{L} */
-    UNICODE_MARK = 2,          /* \p{M} */
-    UNICODE_NUMBER = 4,        /* \p{N} */
-    UNICODE_SPACE = 8,         /* White_Space */
-    UNICODE_WORD = 16,         /* \w: alphabetic, marks, decimal digits, connectors, joiners */
-    UNICODE_NFC_CLASS = 32,    /* canonical combining class is not 0 */
-    UNICODE_NFC_CHANGES = 64,  /* NFC_Quick_Check is not Yes */
-    UNICODE_NFC_BASE = 128     /* decomposes, or a following code point may join it */
+    UNICODE_LETTER = 1,       /* \p{L} */
+    UNICODE_MARK = 2,         /* \p{M} */
+    UNICODE_NUMBER = 4,       /* \p{N} */
+    UNICODE_SPACE = 8,        /* White_Space */
+    UNICODE_WORD = 16,        /* \w: alphabetic, marks, decimal digits, connectors, joiners */
+    UNICODE_NFC_CLASS = 32,   /* canonical combining class is not 0 */
+    UNICODE_NFC_CHANGES = 64, /* NFC_Quick_Check is not Yes */
+    UNICODE_NFC_BASE = 128    /* decomposes, or a following code point may join it */
 };
 
 /* flags of cp = unicode_block[unicode_index[cp >> 7] * 128 + (cp & 127)]. Block 0 is ASCII. */

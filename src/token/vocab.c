@@ -8,10 +8,10 @@
 
 struct vocab {
     int n, longest;
-    uint32_t *start;  /* [n + 1] into bytes */
+    uint32_t *start; /* [n + 1] into bytes */
     char *bytes;
-    uint8_t *flags;   /* [n] VOCAB_* and IN_MAP */
-    int32_t *map;     /* [map_mask + 1] id + 1 of model pieces by the hash of their bytes, or 0 */
+    uint8_t *flags; /* [n] VOCAB_* and IN_MAP */
+    int32_t *map;   /* [map_mask + 1] id + 1 of model pieces by the hash of their bytes, or 0 */
     uint32_t map_mask;
 };
 

@@ -6,8 +6,8 @@
 #include "token/vocab.h"
 
 enum {
-    VOCAB_MODEL = 1,   /* a piece of the BPE model: text in the byte alphabet */
-    VOCAB_ADDED = 2,   /* an added token; text as it is unless VOCAB_MODEL is set too */
+    VOCAB_MODEL = 1, /* a piece of the BPE model: text in the byte alphabet */
+    VOCAB_ADDED = 2, /* an added token; text as it is unless VOCAB_MODEL is set too */
     VOCAB_SPECIAL = 4
 };
 

@@ -2,8 +2,9 @@
 /* Reads questions from standard input, answers on standard output; tokenizer.mjs asks.
  *
  *   tokenizer_probe FILE encode    u32 n, n x (u32 specials, u32 length, bytes) -> i32 n, i32 ids
- *   tokenizer_probe FILE decode    u32 n, i32 ids                               -> u32 length, bytes
- *   tokenizer_probe FILE bench     a text                     -> JSON: times to open and to encode
+ *   tokenizer_probe FILE decode    u32 n, i32 ids                               -> u32 length,
+ * bytes tokenizer_probe FILE bench     a text                     -> JSON: times to open and to
+ * encode
  *
  * An encode that fails answers -1. All numbers are little-endian. */
 #include <stdio.h>
