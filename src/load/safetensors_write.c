@@ -63,7 +63,7 @@ static status make_head(const char *path, const safetensors_entry *list, int n, 
         at = end;
     }
     json_close_object(&w);
-    while (out->len % 8 != 0) buf_put_byte(out, ' ');
+    while (!out->failed && out->len % 8 != 0) buf_put_byte(out, ' ');
     if (out->failed) return err_set(e, ERR_NOMEM, where, -1, "out of memory for the header");
     uint64_t n_header = out->len - 8;
     memcpy(out->ptr, &n_header, 8);
