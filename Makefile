@@ -115,12 +115,12 @@ $(BUILD)/riptide: $(BUILD)/obj/cli/cli_main.o $(call libs,all) $(LLHTTP)
 
 # --- tests -------------------------------------------------------------------------------------
 # tests/unit/<folder>/test_x.c links what that folder may use, tests/ops/test_x.c what backend may;
-# tests/model/test_x.c, tests/oracle/x_probe.c and tests/fuzz/fuzz_x.c link everything, unless
-# their first line says `links: <folder>`.
+# tests/model/test_x.c, tests/oracle/x_probe.c, tests/fuzz/fuzz_x.c and bench/x.c link everything,
+# unless their first line says `links: <folder>`.
 
 TEST_SRCS := $(sort $(wildcard tests/unit/*/test_*.c tests/ops/test_*.c tests/model/test_*.c))
 FAST_SRCS := $(filter tests/unit/% tests/ops/%,$(TEST_SRCS)) \
-	$(shell grep -l -m1 'tags:.*fast' $(filter tests/model/%,$(TEST_SRCS)) /dev/null)
+	$(shell sed -s -n '1{/tags:.*fast/F;}' /dev/null $(filter tests/model/%,$(TEST_SRCS)))
 PROBE_SRCS := $(sort $(wildcard tests/oracle/*_probe.c))
 FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bins = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
@@ -154,6 +154,19 @@ endef
 $(foreach t,$(PROBE_SRCS),$(eval $(call program_rule,$(t:tests/%.c=%),$(call links,$(t)))))
 $(foreach t,$(FUZZ_SRCS),$(eval $(call program_rule,$(t:tests/%.c=%),$(call links,$(t)),-fsanitize=fuzzer)))
 
+# --- benchmarks that are programs of their own (`riptide bench` has the others) -----------------
+
+BENCH_SRCS := $(sort $(wildcard bench/*.c))
+BENCH_BINS := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRCS))
+$(BUILD)/bench/%.o: bench/%.c | $(BUILD)/gen/build_id.h
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -c $< -o $@
+define bench_rule
+$(BUILD)/$(1): $(BUILD)/$(1).o $(call libs,$(2)) $(if $(filter server,$(DEPS_$(2))),$(LLHTTP))
+	$$(call link,$$<,$(2))
+endef
+$(foreach t,$(BENCH_SRCS),$(eval $(call bench_rule,$(t:%.c=%),$(call links,$(t)))))
+
 include tools/targets.mk
 
--include $(shell find $(BUILD)/obj $(BUILD)/tests -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/tests $(BUILD)/bench -name '*.d' 2>/dev/null)

@@ -26,6 +26,8 @@ clang: ## build everything with clang too (its warnings differ)
 
 tests: $(TEST_BINS) $(PROBE_BINS) ## build all tests without running them
 
+bench: $(BENCH_BINS) ## build the benchmark programs of bench/
+
 fuzz: ## run every fuzz target for FUZZ_SECONDS (needs clang)
 	$(SUB) BUILD=build/fuzz CC=clang OPT=-O1 fuzz-bins \
 	    SAN="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all"
@@ -58,4 +60,4 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' tools/targets.mk | expand -t 12
 	@echo "  all         the program \$$(BUILD)/riptide (the default)"
 
-.PHONY: clang tests fuzz-bins
+.PHONY: bench clang tests fuzz-bins
