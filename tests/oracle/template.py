@@ -1,0 +1,283 @@
+#!/usr/bin/python3
+"""Compare chat/template.h with python3-jinja2, byte for byte.
+
+    tests/oracle/template.py [--build DIR] [--templates DIR ...] [--configs DIR ...] [--fuzz N]
+                             [--seed N] [--verbose]
+
+Renders every template over a matrix of conversations on both sides: texts must be equal, and an
+error on one side must be an error on the other. Templates are the bundled ones, *.jinja files in
+the --templates folders (default: ../shared/data/templates) and `chat_template` in every
+tokenizer_config.json below the --configs folders. Then N random expressions and statements
+(template_cases.py) go through both. Exits with 1 on any difference.
+
+Needs a Python with jinja2 (Debian: python3-jinja2, /usr/bin/python3).
+"""
+import argparse
+import collections
+import datetime
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+import jinja2
+import jinja2.ext
+import jinja2.sandbox
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import template_cases  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NOW = 1700000000
+
+
+class Generation(jinja2.ext.Extension):
+    """Hugging Face's {% generation %} block, without its bookkeeping."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        lineno = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        call = self.call_method("_generation_support")
+        return jinja2.nodes.CallBlock(call, [], [], body).set_lineno(lineno)
+
+    @jinja2.pass_eval_context
+    def _generation_support(self, context, caller):
+        return caller()
+
+
+def make_environment():
+    def raise_exception(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                          sort_keys=sort_keys)
+
+    def strftime_now(format):
+        return datetime.datetime.fromtimestamp(NOW).strftime(format)
+
+    env = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True,
+        extensions=[Generation, jinja2.ext.loopcontrols])
+    env.filters["tojson"] = tojson
+    env.globals["raise_exception"] = raise_exception
+    env.globals["strftime_now"] = strftime_now
+    return env
+
+
+class Driver:
+    """The C side: one process that answers line by line."""
+
+    def __init__(self, build):
+        out = os.path.join(build, "tests", "oracle")
+        os.makedirs(os.path.join(ROOT, out), exist_ok=True)
+        libs = [f"{build}/libchat.a", f"{build}/libbase.a"]
+        subprocess.run(["make", "-s", f"BUILD={build}", *libs], cwd=ROOT, check=True)
+        binary = f"{out}/template_driver"
+        subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-O1", "-g",
+                        *os.environ.get("SAN", "").split(), "-Isrc",
+                        "tests/oracle/template_driver.c", "-o", binary, *libs,
+                        "-lutf8proc", "-lxxhash", "-lpthread", "-lm"], cwd=ROOT, check=True)
+        self.binary = os.path.join(ROOT, binary)
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([self.binary], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+
+    def ask(self, request):
+        line = json.dumps(request).encode() + b"\n"
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            code = self.process.wait()
+            self.start()
+            return {"error": f"the driver died ({code})", "status": "DIED"}
+        return json.loads(answer)
+
+
+def python_render(env, cache, source, variables):
+    try:
+        if source not in cache:
+            cache.clear()
+            cache[source] = env.from_string(source)
+        return cache[source].render(**variables), None
+    except RecursionError as e:
+        return None, e
+    except Exception as e:  # any failure is an error on this side
+        return None, e
+
+
+def load_templates(args):
+    found = {}
+    for name in ("mini-dense", "mini-moe"):
+        path = os.path.join(ROOT, "models", name, "chat_template.jinja")
+        found[f"models/{name}"] = open(path, newline="").read()
+    for folder in args.templates:
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            if name.endswith(".jinja"):
+                found[name] = open(os.path.join(folder, name), newline="").read()
+    for folder in args.configs:
+        for path, _, files in sorted(os.walk(folder)):
+            if "tokenizer_config.json" not in files:
+                continue
+            config = json.load(open(os.path.join(path, "tokenizer_config.json")))
+            templates = config.get("chat_template") or []
+            if isinstance(templates, str):
+                templates = [{"name": "default", "template": templates}]
+            for t in templates:
+                found[f"{path} {t['name']}"] = t["template"]
+    return found
+
+
+class Tally:
+    def __init__(self, verbose):
+        self.verbose = verbose
+        self.counts = collections.Counter()
+        self.bad = []
+
+    def compare(self, label, source, variables, python, answer):
+        text, error = python
+        self.counts["cases"] += 1
+        if answer.get("status") == "DIED":
+            self.report(label, source, variables, "the driver died")
+        elif error is not None and "error" in answer:
+            self.counts["errors on both sides"] += 1
+        elif error is not None:
+            self.report(label, source, variables, f"python: {type(error).__name__}: {error}\n"
+                        f"  ours:   {answer['text']!r}")
+        elif "error" in answer:
+            self.report(label, source, variables, f"python: {text!r}\n"
+                        f"  ours:   {answer['status']}: {answer['error']}")
+        elif text != answer["text"]:
+            at = next((i for i, (a, b) in enumerate(zip(text, answer["text"])) if a != b),
+                      min(len(text), len(answer["text"])))
+            self.report(label, source, variables, f"differ at character {at}\n"
+                        f"  python: {text[max(0, at - 40):at + 80]!r}\n"
+                        f"  ours:   {answer['text'][max(0, at - 40):at + 80]!r}")
+        else:
+            self.counts["equal"] += 1
+
+    def report(self, label, source, variables, what):
+        self.counts["differences"] += 1
+        self.bad.append(label)
+        if len(self.bad) <= 40 or self.verbose:
+            print(f"DIFFERENCE {label}: {what}")
+            if len(source) < 400:
+                print(f"  template: {source!r}")
+            if self.verbose:
+                print(f"  variables: {json.dumps(variables)[:600]}")
+
+    def line(self, title):
+        print(f"{title}: " + ", ".join(f"{n} {what}" for what, n in sorted(self.counts.items())))
+
+
+def run_matrix(args, env, driver):
+    templates = load_templates(args)
+    tally = Tally(args.verbose)
+    cache = {}
+    for name, source in templates.items():
+        before = tally.counts["differences"]
+        cases = errors = 0
+        for label, case in template_cases.conversations():
+            variables = {"messages": case["messages"], "tools": case.get("tools"),
+                         "documents": None,
+                         "add_generation_prompt": case.get("add_generation_prompt", True),
+                         "bos_token": "<s>", "eos_token": "</s>", **case.get("kwargs", {})}
+            answer = driver.ask({"template": source, "input": {
+                "messages": case["messages"], "tools": case.get("tools"),
+                "kwargs": case.get("kwargs", {}), "bos_token": "<s>", "eos_token": "</s>",
+                "add_generation_prompt": case.get("add_generation_prompt", True)}})
+            python = python_render(env, cache, source, variables)
+            tally.compare(f"{name} / {label}", source, variables, python, answer)
+            check_parts(tally, f"{name} / {label}", source, case, answer)
+            cases += 1
+            errors += python[1] is not None
+        print(f"{name}: {cases} cases, {errors} of them errors, "
+              f"{tally.counts['differences'] - before} differences")
+    tally.line(f"{len(templates)} templates")
+    return tally
+
+
+def check_parts(tally, label, source, case, answer):
+    """The segments cover the text, and no template segment shows a marker from the input."""
+    if "text" not in answer:
+        return
+    text = answer["text"].encode()
+    if sum(n for n, _ in answer["parts"]) != len(text):
+        tally.report(label, source, case, "segments do not cover the text")
+    at = 0
+    for n, is_template in answer["parts"]:
+        piece = text[at:at + n]
+        at += n
+        if is_template and template_cases.INPUT_MARK.encode() in piece:
+            tally.report(label, source, case, f"input in a template segment: {piece[:80]!r}")
+
+
+def run_vectors(driver):
+    path = os.path.join(ROOT, "..", "shared", "data", "templates", "qwen3.8.jinja")
+    if not os.path.exists(path):
+        print("vectors: skipped, no qwen3.8.jinja")
+        return 0
+    source = open(path, newline="").read()
+    matched = 0
+    for name, n_bytes, digest, case in template_cases.vectors():
+        answer = driver.ask({"template": source, "input": {"add_generation_prompt": True, **case}})
+        text = answer.get("text", "").encode()
+        ok = len(text) == n_bytes and hashlib.sha256(text).hexdigest().startswith(digest)
+        matched += ok
+        if not ok:
+            print(f"VECTOR {name}: {len(text)} bytes, {answer.get('error')}")
+    print(f"vectors: {matched} of {len(template_cases.vectors())} match")
+    return len(template_cases.vectors()) - matched
+
+
+def run_fuzz(args, env, driver):
+    tally = Tally(args.verbose)
+    cache = {}
+    variables = template_cases.fuzz_variables()
+    for source in template_cases.fixed_sources():
+        python = python_render(env, cache, source, variables)
+        tally.compare("fixed", source, {}, python,
+                      driver.ask({"template": source, "vars": variables}))
+    tally.line("fixed templates")
+    n_fixed_bad = tally.counts["differences"]
+    tally = Tally(args.verbose)
+    generator = template_cases.Generator(args.seed)
+    for _ in range(args.fuzz):
+        source = generator.template()
+        python = python_render(env, cache, source, variables)
+        if isinstance(python[1], RecursionError) or template_cases.is_unfair(source, python):
+            tally.counts["left out"] += 1
+            continue
+        tally.compare("fuzz", source, {}, python,
+                      driver.ask({"template": source, "vars": variables}))
+    tally.line(f"random templates, seed {args.seed}")
+    return n_fixed_bad + tally.counts["differences"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--templates", nargs="*",
+                        default=[os.path.join(ROOT, "..", "shared", "data", "templates")])
+    parser.add_argument("--configs", nargs="*", default=[])
+    parser.add_argument("--fuzz", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    env = make_environment()
+    driver = Driver(args.build)
+    bad = run_vectors(driver)
+    bad += run_matrix(args, env, driver).counts["differences"]
+    bad += run_fuzz(args, env, driver)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
