@@ -1,0 +1,266 @@
+/* gdn_rule: the recurrent delta rule, one kernel for prompt, decode, verify and commit.
+ *
+ *   S <- exp(g) S;  m = S^T k;  d = beta (v - m);  S <- S + k d^T;  o = S^T q
+ *
+ * Columns of the state [dk, dv] do not touch each other, so a warp owns 8 of them for all dk and
+ * keeps them in registers through all rows of the call: lane (r, c) = (lane % 8, lane / 8) holds
+ * rows 32 n + 4 r + e (e = 0..3) of columns 2 c and 2 c + 1. Every product and sum is written out
+ * with its rounding, so the bits of a row depend on the state before it and its own inputs alone,
+ * however rows are cut into calls. */
+#ifndef RIPTIDE_BACKEND_CUDA_GDN_RULE_CUH
+#define RIPTIDE_BACKEND_CUDA_GDN_RULE_CUH
+
+#include "backend/cuda/reduce.cuh"
+#include "backend/cuda/vec_load.cuh"
+
+enum {
+    GDN_THREADS = 128,
+    GDN_COLUMNS = 32, /* state columns of a block: 8 a warp */
+};
+
+typedef struct {
+    const bf16 *qkv, *p;
+    const float *g, *beta;
+    float *state;
+    bf16 *conv_state;
+    const int32_t *lane_row, *lane_slot, *n_commit; /* n_commit NULL: all rows of the lane */
+    float *o;                                       /* f32 [T, Hv, dv], scan only */
+    int64_t C;
+    int Hk, Hv, dk, dv;
+    bool advance;
+} gdn_params;
+
+/* Rows staged at a time, as f32: keys and queries padded to 32 NK, the block's values, gates. */
+template <int NK> struct gdn_stage {
+    static constexpr int ROWS = NK > 4 ? 8 : 16;
+    float k[ROWS][32 * NK], q[ROWS][32 * NK], v[ROWS][GDN_COLUMNS], decay[ROWS], beta[ROWS];
+};
+
+/* A thread's part of the next stage while it is on the way from memory. */
+template <int NK> struct gdn_fetch {
+    static constexpr int ROWS = gdn_stage<NK>::ROWS;
+    static constexpr int PIECES = 2 * ROWS * 4 * NK; /* 8 values each: keys, then queries */
+    static constexpr int EACH = PIECES / GDN_THREADS;
+    static_assert(PIECES % GDN_THREADS == 0, "every thread has the same number of pieces");
+    uint4 kq[EACH], v;
+    float gate;
+};
+
+__device__ static inline void gdn_unpack(float *to, uint4 v)
+{
+    float4 *f = reinterpret_cast<float4 *>(to);
+    f[0] = make_float4(bf16_low(v.x), bf16_high(v.x), bf16_low(v.y), bf16_high(v.y));
+    f[1] = make_float4(bf16_low(v.z), bf16_high(v.z), bf16_low(v.w), bf16_high(v.w));
+}
+
+/* Start loading rows first .. first + n (n <= ROWS) of value head hv. */
+template <int NK>
+__device__ static inline void gdn_fetch_rows(gdn_fetch<NK> &f, const gdn_params &p, int64_t first,
+                                             int n, int hv, int column)
+{
+    constexpr int A_ROW = 4 * NK;
+    int hk = hv / (p.Hv / p.Hk);
+    int64_t key_dim = static_cast<int64_t>(p.Hk) * p.dk;
+#pragma unroll
+    for (int i = 0; i < gdn_fetch<NK>::EACH; i++) {
+        int piece = threadIdx.x + i * GDN_THREADS;
+        int row = piece % (gdn_fetch<NK>::ROWS * A_ROW) / A_ROW, at = piece % A_ROW * 8;
+        bool is_key = piece < gdn_fetch<NK>::ROWS * A_ROW;
+        const bf16 *from = p.qkv + (first + row) * p.C + (is_key ? key_dim : 0) +
+                           static_cast<int64_t>(hk) * p.dk + at;
+        f.kq[i] = row < n && at < p.dk ? *reinterpret_cast<const uint4 *>(from)
+                                       : make_uint4(0, 0, 0, 0);
+    }
+    constexpr int V_ROW = GDN_COLUMNS / 8;
+    int row = threadIdx.x / V_ROW, at = column + threadIdx.x % V_ROW * 8;
+    f.v = make_uint4(0, 0, 0, 0);
+    if (row < n && at < p.dv)
+        f.v = *reinterpret_cast<const uint4 *>(p.qkv + (first + row) * p.C + 2 * key_dim +
+                                               static_cast<int64_t>(hv) * p.dv + at);
+    int i = threadIdx.x % gdn_fetch<NK>::ROWS;
+    f.gate = 0.0f;
+    if (threadIdx.x < 2 * gdn_fetch<NK>::ROWS && i < n)
+        f.gate = (threadIdx.x < gdn_fetch<NK>::ROWS ? p.g : p.beta)[(first + i) * p.Hv + hv];
+}
+
+template <int NK>
+__device__ static inline void gdn_stage_rows(gdn_stage<NK> &s, const gdn_fetch<NK> &f)
+{
+    constexpr int A_ROW = 4 * NK, ROWS = gdn_stage<NK>::ROWS;
+#pragma unroll
+    for (int i = 0; i < gdn_fetch<NK>::EACH; i++) {
+        int piece = threadIdx.x + i * GDN_THREADS;
+        int row = piece % (ROWS * A_ROW) / A_ROW, at = piece % A_ROW * 8;
+        gdn_unpack(piece < ROWS * A_ROW ? &s.k[row][at] : &s.q[row][at], f.kq[i]);
+    }
+    constexpr int V_ROW = GDN_COLUMNS / 8;
+    if (threadIdx.x < ROWS * V_ROW)
+        gdn_unpack(&s.v[threadIdx.x / V_ROW][threadIdx.x % V_ROW * 8], f.v);
+    if (threadIdx.x < ROWS)
+        s.decay[threadIdx.x] = expf(f.gate);
+    else if (threadIdx.x < 2 * ROWS)
+        s.beta[threadIdx.x - ROWS] = f.gate;
+}
+
+/* Sum of a[n][e] * x[n][e] over the column: four chains over n, joined, then over the 8 lanes. */
+template <int NK>
+__device__ static inline float gdn_dot(const float (&a)[NK][4], const float (&x)[NK][4])
+{
+    float sum[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        sum[e] = __fmul_rn(a[0][e], x[0][e]);
+#pragma unroll
+        for (int n = 1; n < NK; n++) sum[e] = __fmaf_rn(a[n][e], x[n][e], sum[e]);
+    }
+    float s = __fadd_rn(__fadd_rn(sum[0], sum[1]), __fadd_rn(sum[2], sum[3]));
+    s = __fadd_rn(s, __shfl_xor_sync(WARP_ALL, s, 1));
+    s = __fadd_rn(s, __shfl_xor_sync(WARP_ALL, s, 2));
+    return __fadd_rn(s, __shfl_xor_sync(WARP_ALL, s, 4));
+}
+
+template <int NK> __device__ static inline void gdn_read(float (&x)[NK][4], const float *row, int r)
+{
+#pragma unroll
+    for (int n = 0; n < NK; n++) {
+        float4 v = *reinterpret_cast<const float4 *>(row + 32 * n + 4 * r);
+        x[n][0] = v.x, x[n][1] = v.y, x[n][2] = v.z, x[n][3] = v.w;
+    }
+}
+
+/* One position for the lane's two columns; o is made when WANTS_O. */
+template <int NK, bool WANTS_O>
+__device__ static inline float2 gdn_step(float (&S)[2][NK][4], const gdn_stage<NK> &s, int row,
+                                         int r, int column)
+{
+    float k[NK][4], q[NK][4], out[2] = {0.0f, 0.0f};
+    gdn_read<NK>(k, s.k[row], r);
+    if (WANTS_O) gdn_read<NK>(q, s.q[row], r);
+    float decay = s.decay[row], beta = s.beta[row];
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+#pragma unroll
+        for (int n = 0; n < NK; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) S[j][n][e] = __fmul_rn(S[j][n][e], decay);
+        float m = gdn_dot<NK>(S[j], k);
+        float d = __fmul_rn(beta, __fsub_rn(s.v[row][column + j], m));
+#pragma unroll
+        for (int n = 0; n < NK; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) S[j][n][e] = __fmaf_rn(k[n][e], d, S[j][n][e]);
+        if (WANTS_O) out[j] = gdn_dot<NK>(S[j], q);
+    }
+    return make_float2(out[0], out[1]);
+}
+
+/* The lane's two columns from or to memory. Sizes are even, so a pair is there or is not. */
+template <int NK, bool STORES>
+__device__ static inline void gdn_state(float (&S)[2][NK][4], float *at, int r, bool on, int dk,
+                                        int dv)
+{
+#pragma unroll
+    for (int n = 0; n < NK; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            int i = 32 * n + 4 * r + e;
+            float2 *pair = reinterpret_cast<float2 *>(at + static_cast<int64_t>(i) * dv);
+            if (STORES) {
+                if (on && i < dk) *pair = make_float2(S[0][n][e], S[1][n][e]);
+            } else {
+                float2 v = on && i < dk ? *pair : make_float2(0.0f, 0.0f);
+                S[0][n][e] = v.x;
+                S[1][n][e] = v.y;
+            }
+        }
+}
+
+/* The last three columns of p that the lane has seen after its first n rows, for a share of the
+ * channels: block part of parts. */
+__device__ static inline void gdn_conv_advance(const gdn_params &p, int64_t slot, int64_t first,
+                                               int n, int part, int parts)
+{
+    for (int64_t ch = part * GDN_THREADS + threadIdx.x; ch < p.C; ch += parts * GDN_THREADS) {
+        bf16 *state = p.conv_state + (slot * p.C + ch) * 3, seen[3];
+#pragma unroll
+        for (int i = 0; i < 3; i++) {
+            int index = n - 3 + i;
+            seen[i] = index >= 0 ? p.p[(first + index) * p.C + ch] : state[3 + index];
+        }
+#pragma unroll
+        for (int i = 0; i < 3; i++) state[i] = seen[i];
+    }
+}
+
+/* gdn_kernel: the rule for 32 state columns of one value head of one lane.
+ *
+ * Does     the recurrence of ops.h:gdn_scan_args (WANTS_O; o in f32 for gdn_norm_kernel) and of
+ *          ops.h:gdn_commit_args. With `advance` state and conv_state are moved
+ * Grid     (dv / 32 rounded up, and with `advance` one more for conv_state, Hv, L); 4 warps
+ * Shared   two stages of 8 or 16 rows
+ * Needs    dk <= 32 NK, dk and dv multiples of 8
+ * Moves    the state once, or twice when it is stored; rows once a block
+ * Numbers  f32 state and sums, in the order of gdn_dot
+ * Why      a chunked rule would be cheaper for prompts, but not the same arithmetic as decode */
+template <int NK, bool WANTS_O>
+__global__ void __launch_bounds__(GDN_THREADS) gdn_kernel(gdn_params p)
+{
+    constexpr int ROWS = gdn_stage<NK>::ROWS;
+    __shared__ __align__(16) gdn_stage<NK> stages[2];
+    int hv = blockIdx.y, l = blockIdx.z, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    int64_t first = p.lane_row[l];
+    int n_rows = p.lane_row[l + 1] - static_cast<int>(first);
+    if (p.n_commit) n_rows = min(n_rows, p.n_commit[l]);
+    if (n_rows <= 0) return;
+    int64_t slot = p.lane_slot[l];
+    int block_column = blockIdx.x * GDN_COLUMNS;
+    if (block_column >= p.dv) {
+        gdn_conv_advance(p, slot, first, n_rows, hv, gridDim.y);
+        return;
+    }
+    int r = lane & 7, column = warp * 8 + (lane >> 3) * 2;
+    bool on = block_column + column < p.dv;
+    float *at = p.state + (slot * p.Hv + hv) * p.dk * p.dv + block_column + column;
+    gdn_fetch<NK> fetch;
+    gdn_fetch_rows<NK>(fetch, p, first, min(n_rows, ROWS), hv, block_column);
+    float S[2][NK][4];
+    gdn_state<NK, false>(S, at, r, on, p.dk, p.dv);
+
+    for (int from = 0; from < n_rows; from += ROWS) {
+        gdn_stage<NK> &s = stages[from / ROWS & 1];
+        gdn_stage_rows<NK>(s, fetch);
+        __syncthreads(); /* the stage is filled; all are done with the other one */
+        int n = min(n_rows - from, ROWS), next = from + ROWS;
+        if (next < n_rows)
+            gdn_fetch_rows<NK>(fetch, p, first + next, min(n_rows - next, ROWS), hv, block_column);
+        float *o = p.o + ((first + from) * p.Hv + hv) * p.dv + block_column + column;
+#pragma unroll 2
+        for (int i = 0; i < n; i++) {
+            float2 y = gdn_step<NK, WANTS_O>(S, s, i, r, column);
+            if (WANTS_O && r == 0 && on)
+                *reinterpret_cast<float2 *>(o + static_cast<int64_t>(i) * p.Hv * p.dv) = y;
+        }
+    }
+    if (p.advance) gdn_state<NK, true>(S, at, r, on, p.dk, p.dv);
+}
+
+/* Launch gdn_kernel for L lanes. */
+template <bool WANTS_O>
+static status gdn_launch(cuda_backend *cb, const gdn_params &p, int L, const char *op)
+{
+    if (p.dk > 256 || p.dk % 8 || p.dv % 8)
+        return err_set(&cb->base.last, ERR_UNSUPPORTED, op, -1, "head sizes %d and %d", p.dk, p.dv);
+    if (L < 1) return cb->broken;
+    dim3 grid(div_up<int>(p.dv, GDN_COLUMNS) + (p.advance ? 1 : 0), p.Hv, L);
+    if (p.dk <= 32)
+        gdn_kernel<1, WANTS_O><<<grid, GDN_THREADS, 0, cb->stream>>>(p);
+    else if (p.dk <= 64)
+        gdn_kernel<2, WANTS_O><<<grid, GDN_THREADS, 0, cb->stream>>>(p);
+    else if (p.dk <= 128)
+        gdn_kernel<4, WANTS_O><<<grid, GDN_THREADS, 0, cb->stream>>>(p);
+    else
+        gdn_kernel<8, WANTS_O><<<grid, GDN_THREADS, 0, cb->stream>>>(p);
+    return CUDA_LAUNCHED(cb);
+}
+
+#endif
