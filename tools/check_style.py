@@ -17,7 +17,7 @@ OWNED = [
     (r"\bcuda(Malloc|Free|HostAlloc|FreeHost|MallocHost|MallocAsync|FreeAsync|MallocManaged)\b",
      r"src/backend/cuda/cuda_mem\.cu", "cuda_mem"),
     (r"\b(secure_)?getenv\s*\(", r"src/base/option\.c", "base/option.h"),
-    (r"\b(_?exit|_Exit|quick_exit|abort)\s*\(", r"src/base/asserts\.h|.*_main\.c",
+    (r"\b(_?exit|_Exit|quick_exit|abort)\s*\(", r"src/base/asserts\.h|.*_main\.c|bench/.*\.c",
      "a status, or ASSERT for a programmer's mistake"),
     (r"\bRIPTIDE_CUDA\b", r"src/backend/registry\.c", "the registry"),
     (r"\b(gets|strcpy|strcat|sprintf|vsprintf|strtok|atoi|atol|atof|setlocale)\s*\(", r"(?!)",
