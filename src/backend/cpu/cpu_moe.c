@@ -1,0 +1,305 @@
+#include <string.h>
+
+#include "backend/cpu/cpu_priv.h"
+#include "backend/cpu/cpu_topk_priv.h"
+
+/* ---- router ------------------------------------------------------------------------------- */
+
+status cpu_moe_route(backend *b, const moe_route_args *a)
+{
+    const cpu_kernels *k = cpu_of(b)->k;
+    for (int64_t t = 0; t < a->T; t++) {
+        float *w = cpu_f32(a->w) + t * a->K, sum = 0;
+        cpu_topk_row(k, cpu_f32(a->logits) + t * a->X, a->X, a->K, (int32_t *)a->ids.ptr + t * a->K,
+                     w);
+        float max = w[0];
+        for (int i = 0; i < a->K; i++) w[i] -= max;
+        k->exp(w, a->K, w);
+        for (int i = 0; i < a->K; i++) sum += w[i];
+        for (int i = 0; i < a->K; i++) w[i] /= sum;
+    }
+    return ERR_OK;
+}
+
+/* ---- experts ------------------------------------------------------------------------------ */
+
+/* A use is one (row, place among its K); use u belongs to row u / K. Uses are sorted by expert, so
+ * that each expert's panels are read once; place i of that order holds its results in row i of
+ * `act` and `down`. The shared expert has rows of its own behind. */
+typedef struct {
+    cpu_backend *c;
+    const moe_ffn_args *a;
+    int32_t *first;  /* [X+1] first place of each expert */
+    int32_t *active; /* [X] experts that have uses */
+    int32_t *use;    /* [T*K] the use at each place */
+    int32_t *place;  /* [T*K] its inverse */
+    float *act;      /* [T*K, F] */
+    float *s_act;    /* [T, shared_F] */
+    float *down;     /* [T*K, E] */
+    float *s_down;   /* [T, E] */
+    float *sigmoid;  /* [T] */
+    int n_active;
+    cpu_quant x[2], q_act, q_s_act; /* x by group: 64, 32 */
+} moe_job;
+
+static int64_t take(int64_t *at, int64_t n_elements)
+{
+    int64_t here = *at;
+    *at += cpu_align64(n_elements * 4);
+    return here;
+}
+
+/* Lay the job's arrays out over the shared scratch; returns the bytes they take. */
+static int64_t moe_layout(moe_job *j, char *mem, const moe_ffn_args *a)
+{
+    int64_t at = 0, uses = (int64_t)a->T * a->K;
+    int64_t act = take(&at, uses * a->F), s_act = take(&at, (int64_t)a->T * a->shared_F);
+    int64_t down = take(&at, uses * a->E), s_down = take(&at, (int64_t)a->T * a->E);
+    int64_t sigmoid = take(&at, a->T), first = take(&at, a->X + 1), active = take(&at, a->X);
+    int64_t use = take(&at, uses), place = take(&at, uses);
+    if (!mem) return at;
+    j->act = (float *)(mem + act);
+    j->s_act = (float *)(mem + s_act);
+    j->down = (float *)(mem + down);
+    j->s_down = (float *)(mem + s_down);
+    j->sigmoid = (float *)(mem + sigmoid);
+    j->first = (int32_t *)(mem + first);
+    j->active = (int32_t *)(mem + active);
+    j->use = (int32_t *)(mem + use);
+    j->place = (int32_t *)(mem + place);
+    return at;
+}
+
+/* x twice (two group sizes at most), later the activations of all uses and the shared expert. */
+static int64_t moe_quant_elements(const moe_ffn_args *a)
+{
+    int64_t x = 2 * cpu_align64((int64_t)a->T * a->E);
+    int64_t act = cpu_align64((int64_t)a->T * a->K * a->F) + (int64_t)a->T * a->shared_F;
+    return x > act ? x : act;
+}
+
+cpu_scratch cpu_moe_scratch(const moe_ffn_args *a)
+{
+    moe_job unused;
+    return (cpu_scratch){.shared = moe_layout(&unused, NULL, a), .q = moe_quant_elements(a)};
+}
+
+/* Counting sort of uses by expert; within an expert they stay in row order. */
+static void sort_uses(moe_job *j)
+{
+    const moe_ffn_args *a = j->a;
+    const int32_t *ids = cpu_i32(a->ids);
+    int n = a->T * a->K;
+    memset(j->first, 0, ((size_t)a->X + 1) * sizeof *j->first);
+    for (int u = 0; u < n; u++) j->first[ids[u] + 1]++;
+    j->n_active = 0;
+    for (int e = 0; e < a->X; e++) {
+        if (j->first[e + 1]) j->active[j->n_active++] = e;
+        j->first[e + 1] += j->first[e];
+    }
+    for (int u = 0; u < n; u++) {
+        int32_t at = j->first[ids[u]]++;
+        j->use[at] = u;
+        j->place[u] = at;
+    }
+    for (int e = a->X; e > 0; e--) j->first[e] = j->first[e - 1];
+    j->first[0] = 0;
+}
+
+/* gate and up of one panel for n rows: row i belongs to use[i] (to row i of x with use NULL) and
+ * its activations go to act row i. */
+static void gate_up_panel(const moe_job *j, const dev_weight *gate, const dev_weight *up, int64_t e,
+                          int64_t p, const int32_t *use, int n, float *act)
+{
+    const cpu_kernels *k = j->c->k;
+    float tile[2][TILE_ROWS * TILE_PANELS * PANEL_N];
+    int64_t n0 = p * PANEL_N, width = gate->N - n0 < PANEL_N ? gate->N - n0 : PANEL_N;
+    const dev_weight *w[2] = {gate, up};
+    for (int i = 0, n_rows; i < n; i += n_rows) {
+        n_rows = cpu_tile_rows(k, cpu_weight_format(gate).kind, n - i);
+        for (int s = 0; s < 2; s++) {
+            lin_tile t = {.format = cpu_weight_format(w[s]), .K = w[s]->K, .n_panels = 1,
+                          .n_rows = n_rows, .out = tile[s]};
+            t.panel[0] = cpu_weight_panel(w[s], e, p);
+            bool is_fused = gate->layout == up->layout;
+            if (is_fused) {
+                t.n_panels = 2;
+                t.panel[1] = cpu_weight_panel(up, e, p);
+            }
+            for (int r = 0; r < n_rows; r++)
+                cpu_tile_row(&t, r, &j->x[t.format.group == 32], cpu_f32(j->a->x),
+                             use ? use[i + r] / j->a->K : i + r);
+            k->lin[t.format.kind](&t);
+            if (is_fused) break;
+        }
+        const float *up_tile = gate->layout == up->layout ? tile[0] + PANEL_N : tile[1];
+        for (int r = 0; r < n_rows; r++)
+            k->swiglu(tile[0] + r * TILE_PANELS * PANEL_N, up_tile + r * TILE_PANELS * PANEL_N,
+                      width, act + (i + r) * gate->N + n0);
+    }
+}
+
+/* Unit = panel * n_active + expert: a worker's share holds some panels of every expert, which is
+ * fair however the rows are spread. */
+static void gate_up_units(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const moe_job *j = ctx;
+    const moe_ffn_args *a = j->a;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int e = j->active[unit % j->n_active];
+        gate_up_panel(j, a->gate, a->up, e, unit / j->n_active, j->use + j->first[e],
+                      j->first[e + 1] - j->first[e], j->act + (int64_t)j->first[e] * a->F);
+    }
+}
+
+static void shared_units(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const moe_job *j = ctx;
+    for (int64_t p = begin; p < end; p++)
+        gate_up_panel(j, j->a->s_gate, j->a->s_up, 0, p, NULL, j->a->T, j->s_act);
+}
+
+/* Panels p, p + 1 of one expert's down for n consecutive rows of act. */
+static void down_panels(const moe_job *j, const dev_weight *w, int64_t e, int64_t p,
+                        const cpu_quant *v, const float *act, int64_t row0, int n, float *out)
+{
+    const cpu_kernels *k = j->c->k;
+    float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
+    lin_tile t = {.format = cpu_weight_format(w), .K = w->K, .out = tile};
+    int64_t n_panels = cpu_weight_panels(w);
+    t.n_panels = n_panels - p < TILE_PANELS ? (int)(n_panels - p) : TILE_PANELS;
+    for (int i = 0; i < t.n_panels; i++) t.panel[i] = cpu_weight_panel(w, e, p + i);
+    for (int i = 0; i < n; i += t.n_rows) {
+        t.n_rows = cpu_tile_rows(k, t.format.kind, n - i);
+        for (int r = 0; r < t.n_rows; r++) cpu_tile_row(&t, r, v, act, row0 + i + r);
+        k->lin[t.format.kind](&t);
+        for (int r = 0; r < t.n_rows; r++) {
+            int64_t n0 = p * PANEL_N, width = t.n_panels * PANEL_N;
+            if (width > w->N - n0) width = w->N - n0;
+            memcpy(out + (row0 + i + r) * w->N + n0, tile + r * TILE_PANELS * PANEL_N,
+                   (size_t)width * sizeof *out);
+        }
+    }
+}
+
+static void down_units(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const moe_job *j = ctx;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int e = j->active[unit % j->n_active];
+        down_panels(j, j->a->down, e, unit / j->n_active * TILE_PANELS, &j->q_act, j->act,
+                    j->first[e], j->first[e + 1] - j->first[e], j->down);
+    }
+}
+
+static void shared_down_units(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const moe_job *j = ctx;
+    for (int64_t unit = begin; unit < end; unit++)
+        down_panels(j, j->a->s_down, 0, unit * TILE_PANELS, &j->q_s_act, j->s_act, 0, j->a->T,
+                    j->s_down);
+}
+
+/* h += sum_k w_k down_k + sigmoid * shared, in the order of ids. */
+static void combine_rows(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const moe_job *j = ctx;
+    const moe_ffn_args *a = j->a;
+    for (int64_t t = begin; t < end; t++) {
+        float *h = cpu_f32(a->h) + t * a->E;
+        const float *w = cpu_f32(a->w) + t * a->K;
+        for (int64_t i0 = 0; i0 < a->E; i0 += 64) {
+            float sum[64] = {0};
+            int64_t n = a->E - i0 < 64 ? a->E - i0 : 64;
+            for (int k = 0; k < a->K; k++) {
+                const float *y = j->down + (int64_t)j->place[t * a->K + k] * a->E + i0;
+                for (int64_t i = 0; i < n; i++) sum[i] += w[k] * y[i];
+            }
+            if (a->s_down) {
+                const float *y = j->s_down + t * a->E + i0;
+                for (int64_t i = 0; i < n; i++) sum[i] += j->sigmoid[t] * y[i];
+            }
+            for (int64_t i = 0; i < n; i++) h[i0 + i] += sum[i];
+        }
+    }
+}
+
+/* sigmoid(x s_sigmoid^T) of every row. */
+static void shared_weights(const moe_job *j)
+{
+    const dev_weight *w = j->a->s_sigmoid;
+    float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
+    lin_tile t = {.format = cpu_weight_format(w), .K = w->K, .n_panels = 1, .out = tile};
+    t.panel[0] = cpu_weight_panel(w, 0, 0);
+    for (int row = 0; row < j->a->T; row += t.n_rows) {
+        t.n_rows = cpu_tile_rows(j->c->k, t.format.kind, j->a->T - row);
+        for (int r = 0; r < t.n_rows; r++)
+            cpu_tile_row(&t, r, &j->x[t.format.group == 32], cpu_f32(j->a->x), row + r);
+        j->c->k->lin[t.format.kind](&t);
+        for (int r = 0; r < t.n_rows; r++)
+            j->sigmoid[row + r] = tile[r * TILE_PANELS * PANEL_N];
+    }
+    j->c->k->sigmoid(j->sigmoid, j->a->T, j->sigmoid);
+}
+
+static void quantise_x(moe_job *j)
+{
+    const moe_ffn_args *a = j->a;
+    const dev_weight *w[] = {a->gate, a->up, a->s_gate, a->s_up, a->s_sigmoid};
+    bool wants[2] = {false, false};
+    for (size_t i = 0; i < sizeof w / sizeof *w; i++) {
+        if (!w[i]) continue;
+        panel_format f = cpu_weight_format(w[i]);
+        if (panel_is_int8(f.kind)) wants[f.group == 32] = true;
+    }
+    for (int g = 0; g < 2; g++) {
+        j->x[g] = cpu_quant_at(j->c, g * cpu_align64((int64_t)a->T * a->E), a->E, g ? 32 : 64);
+        if (wants[g]) cpu_quant_rows(j->c, cpu_f32(a->x), a->T, j->x[g]);
+    }
+}
+
+/* The activations in the place of x, which is not needed any more. */
+static void quantise_act(moe_job *j)
+{
+    const moe_ffn_args *a = j->a;
+    int64_t uses = (int64_t)a->T * a->K;
+    panel_format f = cpu_weight_format(a->down);
+    j->q_act = cpu_quant_at(j->c, 0, a->F, f.group == 32 ? 32 : 64);
+    if (panel_is_int8(f.kind)) cpu_quant_rows(j->c, j->act, uses, j->q_act);
+    if (!a->s_down) return;
+    f = cpu_weight_format(a->s_down);
+    j->q_s_act = cpu_quant_at(j->c, cpu_align64(uses * a->F), a->shared_F, f.group == 32 ? 32 : 64);
+    if (panel_is_int8(f.kind)) cpu_quant_rows(j->c, j->s_act, a->T, j->q_s_act);
+}
+
+static int64_t panel_pairs(const dev_weight *w)
+{
+    return (cpu_weight_panels(w) + TILE_PANELS - 1) / TILE_PANELS;
+}
+
+status cpu_moe_ffn(backend *b, const moe_ffn_args *a)
+{
+    cpu_backend *c = cpu_of(b);
+    moe_job j = {.c = c, .a = a};
+    if (a->T == 0) return ERR_OK;
+    cpu_scratch s = cpu_moe_scratch(a);
+    TRY(cpu_need(c, "moe_ffn", 0, s.shared, s.q));
+    moe_layout(&j, c->shared, a);
+    sort_uses(&j);
+    quantise_x(&j);
+    workers_for(c->pool, cpu_weight_panels(a->gate) * j.n_active, 1, gate_up_units, &j);
+    if (a->s_gate) {
+        workers_for(c->pool, cpu_weight_panels(a->s_gate), 1, shared_units, &j);
+        shared_weights(&j);
+    }
+    quantise_act(&j);
+    workers_for(c->pool, panel_pairs(a->down) * j.n_active, 1, down_units, &j);
+    if (a->s_down) workers_for(c->pool, panel_pairs(a->s_down), 1, shared_down_units, &j);
+    workers_for(c->pool, a->T, 4, combine_rows, &j);
+    return ERR_OK;
+}

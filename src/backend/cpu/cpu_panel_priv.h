@@ -1,0 +1,75 @@
+/* cpu_panel: how a linear weight lies in memory: panels of 16 outputs, each one stream.
+ *
+ * A panel holds outputs 16 p .. 16 p + 15 for all K, in blocks of consecutive k. A vector lane is
+ * an output, so that a sum over K never crosses lanes and its order is plain ascending k.
+ * Affine weights, block = `group` codes (64, or 32; a file's 128 is stored as twice 64):
+ *   scales [16], biases [16]   bf16, or f32 when the file's are not bf16
+ *   PANEL_Q4   group/8 runs of 64 bytes; byte 4 n + j of run c holds the codes of output n at
+ *              k = 8 c + j (low half) and 8 c + 4 + j (high half)
+ *   PANEL_Q8   group/4 runs of 64 bytes; byte 4 n + j of run c is the code at k = 4 c + j
+ * 2- and 3-bit codes are stored as Q4, 5- and 6-bit codes as Q8.
+ *   PANEL_F32, PANEL_BF16, PANEL_F16   [K][16] elements
+ * Outputs past N are zeros. Panels start at multiples of 64 bytes.
+ *
+ * Affine weights meet activations quantised to int8 per block (Q) or, where few outputs decide
+ * much (router, gates), the f32 activations themselves (FQ; the bytes are the same). */
+#ifndef RIPTIDE_BACKEND_CPU_PANEL_PRIV_H
+#define RIPTIDE_BACKEND_CPU_PANEL_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PANEL_N = 16 };
+
+typedef enum {
+    PANEL_Q4,
+    PANEL_Q8,
+    PANEL_FQ4,
+    PANEL_FQ8,
+    PANEL_F32,
+    PANEL_BF16,
+    PANEL_F16,
+    PANEL_KINDS,
+} panel_kind;
+
+typedef struct {
+    panel_kind kind;
+    int group;           /* affine: 64 or 32 */
+    bool has_f32_scales; /* affine */
+} panel_format;
+
+static inline bool panel_is_affine(panel_kind kind)
+{
+    return kind <= PANEL_FQ8;
+}
+
+/* Whether it meets int8 activations. */
+static inline bool panel_is_int8(panel_kind kind)
+{
+    return kind == PANEL_Q4 || kind == PANEL_Q8;
+}
+
+static inline bool panel_is_4bit(panel_kind kind)
+{
+    return kind == PANEL_Q4 || kind == PANEL_FQ4;
+}
+
+/* Bytes of scales and biases in front of a block's codes. */
+static inline int panel_head_bytes(bool has_f32_scales)
+{
+    return 2 * PANEL_N * (has_f32_scales ? 4 : 2);
+}
+
+static inline int64_t panel_block_bytes(panel_format f)
+{
+    return panel_head_bytes(f.has_f32_scales) + f.group * PANEL_N / (panel_is_4bit(f.kind) ? 2 : 1);
+}
+
+static inline int64_t panel_bytes(panel_format f, int64_t k)
+{
+    if (panel_is_affine(f.kind)) return k / f.group * panel_block_bytes(f);
+    int64_t n = k * PANEL_N * (f.kind == PANEL_F32 ? 4 : 2);
+    return (n + 63) / 64 * 64;
+}
+
+#endif

@@ -1,0 +1,275 @@
+/* kern_lin: tiles of x W^T over panels. Included by kernels_*.c only.
+ *
+ * int8:  y = sum over blocks of (scale * xs) * (codes . q) + bias * (xs * sum q), one fma each, in
+ *        ascending order; the dot products are exact, so a tile's shape never shows in a result.
+ * f32:   y = sum over k of w x, one chain of fma in ascending k. */
+#ifndef RIPTIDE_BACKEND_CPU_KERN_LIN_PRIV_H
+#define RIPTIDE_BACKEND_CPU_KERN_LIN_PRIV_H
+
+#include "backend/cpu/cpu_kernels_priv.h"
+#include "backend/cpu/v16_priv.h"
+
+/* Rows and panels of a tile that stay in registers. */
+#if defined(__AVX512F__)
+enum { LIN_R = 6, LIN_P = 2, LIN_TILE_ROWS = 6 };
+#else
+enum { LIN_R = 4, LIN_P = 1, LIN_TILE_ROWS = 8 };
+#endif
+
+V16_FN v16 lin_scales(const uint8_t *p, bool is_f32)
+{
+    return is_f32 ? v16_load((const float *)(const void *)p)
+                  : v16_load_bf16((const uint16_t *)(const void *)p);
+}
+
+V16_FN v16i lin_quad(const int8_t *q)
+{
+    int32_t x;
+    memcpy(&x, q, 4);
+    return v16i_set1(x);
+}
+
+/* The exact dot products of one 4-bit block. */
+V16_FN void lin_dots4(const uint8_t *const *codes, const int8_t *const *q, int group, int R, int P,
+                      v16i dot[LIN_R][LIN_P])
+{
+    const v16i low = v16i_set1(0x0f0f0f0f);
+    for (int r = 0; r < R; r++)
+        for (int p = 0; p < P; p++) dot[r][p] = v16i_set1(0);
+    for (int half = 0; half < group / 32; half++) { /* 8 steps of 4 codes */
+        v16_dots d[LIN_R][LIN_P];
+        for (int r = 0; r < R; r++)
+            for (int p = 0; p < P; p++) d[r][p] = v16_dots_zero();
+        for (int c = 4 * half; c < 4 * half + 4; c++) {
+            v16i lo[LIN_P], hi[LIN_P];
+            for (int p = 0; p < P; p++) {
+                v16i w = v16i_load(codes[p] + 64 * c);
+                lo[p] = v16i_and(w, low);
+                hi[p] = v16i_and(v16i_shr(w, 4), low);
+            }
+            for (int r = 0; r < R; r++) {
+                v16i x0 = lin_quad(q[r] + 8 * c), x1 = lin_quad(q[r] + 8 * c + 4);
+                for (int p = 0; p < P; p++) d[r][p] = v16_dots_add(d[r][p], lo[p], x0);
+                for (int p = 0; p < P; p++) d[r][p] = v16_dots_add(d[r][p], hi[p], x1);
+            }
+        }
+        for (int r = 0; r < R; r++)
+            for (int p = 0; p < P; p++) dot[r][p] = v16i_add(dot[r][p], v16_dots_sum(d[r][p]));
+    }
+}
+
+V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int group, int R, int P,
+                      v16i dot[LIN_R][LIN_P])
+{
+    for (int r = 0; r < R; r++)
+        for (int p = 0; p < P; p++) dot[r][p] = v16i_set1(0);
+    for (int c = 0; c < group / 4; c++) {
+        v16i w[LIN_P];
+        for (int p = 0; p < P; p++) w[p] = v16i_load(codes[p] + 64 * c);
+        for (int r = 0; r < R; r++) {
+            v16i x = lin_quad(q[r] + 4 * c);
+            for (int p = 0; p < P; p++) dot[r][p] = v16i_dot4(dot[r][p], w[p], x);
+        }
+    }
+}
+
+/* Rows [r0, r0 + R), panels [p0, p0 + P); R, P, bits and is_f32 are literals at the call. */
+V16_FN void lin_int8(const lin_tile *t, int r0, int R, int p0, int P, int bits, bool is_f32)
+{
+    const int group = t->format.group, head = panel_head_bytes(is_f32);
+    const int64_t block = head + group * PANEL_N * bits / 8;
+    const uint8_t *at[LIN_P], *codes[LIN_P];
+    const int8_t *q[LIN_R];
+    v16 y[LIN_R][LIN_P];
+    for (int p = 0; p < P; p++) at[p] = t->panel[p0 + p];
+    for (int r = 0; r < R; r++) {
+        q[r] = t->q[r0 + r];
+        for (int p = 0; p < P; p++) y[r][p] = v16_zero();
+    }
+    int64_t n_blocks = t->K / group;
+    for (int64_t b = 0; b < n_blocks; b++) {
+        v16i dot[LIN_R][LIN_P];
+        for (int p = 0; p < P; p++) codes[p] = at[p] + head;
+        if (bits == 4 && group == 64)
+            lin_dots4(codes, q, 64, R, P, dot);
+        else if (bits == 4)
+            lin_dots4(codes, q, 32, R, P, dot);
+        else
+            lin_dots8(codes, q, group, R, P, dot);
+        for (int p = 0; p < P; p++) {
+            v16 s = lin_scales(at[p], is_f32), o = lin_scales(at[p] + head / 2, is_f32);
+            for (int r = 0; r < R; r++) {
+                v16 f = v16_mul(s, v16_set1(t->scale[r0 + r][b]));
+                y[r][p] = v16_fma(v16_of_i(dot[r][p]), f, y[r][p]);
+                y[r][p] = v16_fma(o, v16_set1(t->sum[r0 + r][b]), y[r][p]);
+            }
+            at[p] += block;
+        }
+        for (int r = 0; r < R; r++) q[r] += group;
+    }
+    for (int r = 0; r < R; r++)
+        for (int p = 0; p < P; p++)
+            v16_store(t->out + ((r0 + r) * TILE_PANELS + p0 + p) * PANEL_N, y[r][p]);
+}
+
+/* n k's of a panel, from k0 on, as f32 [n][16]: exactly the values of quant.h and half.h. */
+V16_FN void lin_decode(const lin_tile *t, const uint8_t *panel, panel_kind kind, bool is_f32,
+                       int64_t k0, int n, float *out)
+{
+    const uint8_t *src = panel + k0 * PANEL_N * (kind == PANEL_F32 ? 4 : 2);
+    if (!panel_is_affine(kind)) {
+        for (int k = 0; k < n; k++) {
+            const uint16_t *h = (const uint16_t *)(const void *)src + k * PANEL_N;
+            v16 w = kind == PANEL_F32    ? v16_load((const float *)(const void *)src + k * PANEL_N)
+                    : kind == PANEL_BF16 ? v16_load_bf16(h)
+                                         : v16_load_f16(h);
+            v16_store(out + k * PANEL_N, w);
+        }
+        return;
+    }
+    const int head = panel_head_bytes(is_f32);
+    const uint8_t *block = panel + k0 / t->format.group * panel_block_bytes(t->format);
+    v16 s = lin_scales(block, is_f32), o = lin_scales(block + head / 2, is_f32);
+    const v16i mask = v16i_set1(kind == PANEL_FQ4 ? 15 : 255);
+    const int per_run = kind == PANEL_FQ4 ? 8 : 4;
+    for (int k = 0; k < n; k++) {
+        v16i w = v16i_load(block + head + 64 * (k / per_run));
+        int shift = 8 * (k % 4) + (k % per_run >= 4 ? 4 : 0);
+        v16 c = v16_of_i(v16i_and(v16i_shr(w, shift), mask));
+        v16_store(out + k * PANEL_N, v16_add(v16_mul(s, c), o));
+    }
+}
+
+V16_FN void lin_float_rows(const lin_tile *t, int r0, int R, int64_t k0, int n,
+                           float w[TILE_PANELS][64 * PANEL_N])
+{
+    for (int p = 0; p < t->n_panels; p++) {
+        float *out[LIN_R];
+        const float *x[LIN_R];
+        v16 y[LIN_R];
+        for (int r = 0; r < R; r++) {
+            out[r] = t->out + ((r0 + r) * TILE_PANELS + p) * PANEL_N;
+            x[r] = t->x[r0 + r] + k0;
+            y[r] = k0 == 0 ? v16_zero() : v16_load(out[r]);
+        }
+        for (int k = 0; k < n; k++) {
+            v16 a = v16_load(w[p] + k * PANEL_N);
+            for (int r = 0; r < R; r++) y[r] = v16_fma(a, v16_set1(x[r][k]), y[r]);
+        }
+        for (int r = 0; r < R; r++) v16_store(out[r], y[r]);
+    }
+}
+
+V16_FN void lin_float(const lin_tile *t, panel_kind kind, bool is_f32)
+{
+    float w[TILE_PANELS][64 * PANEL_N];
+    const int step = panel_is_affine(kind) ? t->format.group : 64;
+    for (int64_t k0 = 0; k0 < t->K; k0 += step) {
+        int n = t->K - k0 < step ? (int)(t->K - k0) : step;
+        for (int p = 0; p < t->n_panels; p++)
+            lin_decode(t, t->panel[p], kind, is_f32, k0, n, w[p]);
+        int r = 0;
+        for (; r + 4 <= t->n_rows; r += 4) lin_float_rows(t, r, 4, k0, n, w);
+        for (; r + 2 <= t->n_rows; r += 2) lin_float_rows(t, r, 2, k0, n, w);
+        if (r < t->n_rows) lin_float_rows(t, r, 1, k0, n, w);
+    }
+}
+
+V16_FN void lin_int8_rows(const lin_tile *t, int r0, int R, int bits)
+{
+    int p = 0;
+    if (LIN_P == 2 && t->n_panels == 2) {
+        if (t->format.has_f32_scales)
+            lin_int8(t, r0, R, 0, LIN_P, bits, true);
+        else
+            lin_int8(t, r0, R, 0, LIN_P, bits, false);
+        return;
+    }
+    for (; p < t->n_panels; p++) {
+        if (t->format.has_f32_scales)
+            lin_int8(t, r0, R, p, 1, bits, true);
+        else
+            lin_int8(t, r0, R, p, 1, bits, false);
+    }
+}
+
+V16_FN void lin_int8_tile(const lin_tile *t, int bits)
+{
+    for (int r = 0; r < t->n_rows;) {
+        int left = t->n_rows - r;
+        switch (left < LIN_R ? left : LIN_R) {
+        case 1: lin_int8_rows(t, r, 1, bits); r += 1; break;
+        case 2: lin_int8_rows(t, r, 2, bits); r += 2; break;
+        case 3: lin_int8_rows(t, r, 3, bits); r += 3; break;
+        case 4: lin_int8_rows(t, r, 4, bits); r += 4; break;
+#if defined(__AVX512F__)
+        case 5: lin_int8_rows(t, r, 5, bits); r += 5; break;
+        default: lin_int8_rows(t, r, 6, bits); r += 6; break;
+#else
+        default: break;
+#endif
+        }
+    }
+}
+
+static void lin_q4(const lin_tile *t)
+{
+    lin_int8_tile(t, 4);
+}
+
+static void lin_q8(const lin_tile *t)
+{
+    lin_int8_tile(t, 8);
+}
+
+static void lin_fq4(const lin_tile *t)
+{
+    if (t->format.has_f32_scales)
+        lin_float(t, PANEL_FQ4, true);
+    else
+        lin_float(t, PANEL_FQ4, false);
+}
+
+static void lin_fq8(const lin_tile *t)
+{
+    if (t->format.has_f32_scales)
+        lin_float(t, PANEL_FQ8, true);
+    else
+        lin_float(t, PANEL_FQ8, false);
+}
+
+static void lin_f32(const lin_tile *t)
+{
+    lin_float(t, PANEL_F32, false);
+}
+
+static void lin_bf16(const lin_tile *t)
+{
+    lin_float(t, PANEL_BF16, false);
+}
+
+static void lin_f16(const lin_tile *t)
+{
+    lin_float(t, PANEL_F16, false);
+}
+
+static void lin_quantise(const float *x, int64_t k, int group, int8_t *q, float *scale, float *sum)
+{
+    for (int64_t b = 0; b < k / group; b++, x += group, q += group) {
+        v16 most = v16_zero();
+        for (int i = 0; i < group; i += 16) most = v16_max(v16_abs(v16_load(x + i)), most);
+        float peak = v16_hmax(most);
+        /* A subnormal peak would overflow the reciprocal: its group counts as zero. */
+        float inverse = peak > 1e-35f ? 127.0f / peak : 0.0f;
+        v16i total = v16i_set1(0);
+        for (int i = 0; i < group; i += 16) {
+            v16i c = v16i_round(v16_mul(v16_load(x + i), v16_set1(inverse)));
+            v16i_store_i8(q + i, c);
+            total = v16i_add(total, c);
+        }
+        scale[b] = peak * (1.0f / 127.0f);
+        sum[b] = scale[b] * (float)v16i_hsum(total);
+    }
+}
+
+#endif

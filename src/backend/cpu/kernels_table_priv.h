@@ -1,0 +1,35 @@
+/* kernels_table: the table of the instruction set that this file is compiled for. */
+#ifndef RIPTIDE_BACKEND_CPU_KERNELS_TABLE_PRIV_H
+#define RIPTIDE_BACKEND_CPU_KERNELS_TABLE_PRIV_H
+
+#include "backend/cpu/kern_attn_priv.h"
+#include "backend/cpu/kern_gdn_priv.h"
+#include "backend/cpu/kern_lin_priv.h"
+#include "backend/cpu/kern_row_priv.h"
+#include "backend/cpu/kern_sample_priv.h"
+
+/* clang-format off */
+#define KERNELS_TABLE(name)                                                                  \
+    {                                                                                        \
+        .isa = (name), .tile_rows = LIN_TILE_ROWS, .tile_panels = TILE_PANELS,               \
+        .lin = {[PANEL_Q4] = lin_q4, [PANEL_Q8] = lin_q8, [PANEL_FQ4] = lin_fq4,             \
+                [PANEL_FQ8] = lin_fq8, [PANEL_F32] = lin_f32, [PANEL_BF16] = lin_bf16,       \
+                [PANEL_F16] = lin_f16},                                                      \
+        .quantise = lin_quantise, .swiglu = row_swiglu, .rmsnorm = row_rmsnorm,              \
+        .dot = row_dot, .gate = row_gate, .sigmoid = row_sigmoid, .exp = row_exp,            \
+        .kv_store = {[KERNEL_KV_I8] = kv_store_i8, [KERNEL_KV_BF16] = kv_store_bf16,         \
+                     [KERNEL_KV_F32] = kv_store_f32},                                        \
+        .attn_scores = {[KERNEL_KV_I8] = attn_scores_i8, [KERNEL_KV_BF16] = attn_scores_bf16,\
+                        [KERNEL_KV_F32] = attn_scores_f32},                                  \
+        .attn_softmax = attn_softmax,                                                        \
+        .attn_values = {[KERNEL_KV_I8] = attn_values_i8, [KERNEL_KV_BF16] = attn_values_bf16,\
+                        [KERNEL_KV_F32] = attn_values_f32},                                  \
+        .gdn_conv = gdn_conv, .gdn_unit = gdn_unit, .gdn_gates = gdn_gates,                  \
+        .gdn_slices = gdn_slices, .gdn_out = gdn_out, .max = sample_max,                     \
+        .sum_exp = sample_sum_exp, .argmax = sample_argmax,                                  \
+        .gumbel_argmax = sample_gumbel_argmax, .gumbel16 = sample_gumbel16,                  \
+        .softcap = row_softcap, .masked_div = sample_masked_div,                             \
+    }
+/* clang-format on */
+
+#endif
