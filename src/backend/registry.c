@@ -3,9 +3,6 @@
 #include "backend/backend.h"
 #include "backend/backend_priv.h"
 
-/* Until cpu/ lands; then this line and the test for NULL go. */
-#pragma weak cpu_backend_open
-
 typedef struct {
     const char *name;
     status (*open)(backend **b, const char *isa, const backend_options *o, err *e);
@@ -35,7 +32,7 @@ static status open_best(backend **b, const backend_options *o, err *e)
 {
     status s = ERR_UNSUPPORTED;
     for (int i = 0; i < N_ENTRIES && s == ERR_UNSUPPORTED; i++) {
-        if (entries[i].open) s = entries[i].open(b, NULL, o, e);
+        s = entries[i].open(b, NULL, o, e);
     }
     return s;
 }
@@ -47,7 +44,6 @@ status backend_open(backend **b, const backend_options *o, err *e)
     size_t len = colon ? (size_t)(colon - o->name) : strlen(o->name);
     for (int i = 0; i < N_ENTRIES; i++) {
         if (strlen(entries[i].name) != len || memcmp(entries[i].name, o->name, len) != 0) continue;
-        if (!entries[i].open) return err_set(e, ERR_UNSUPPORTED, "backend", -1, "no cpu yet");
         return entries[i].open(b, colon ? colon + 1 : NULL, o, e);
     }
     if (len == 4 && memcmp(o->name, "cuda", 4) == 0) {
