@@ -63,7 +63,6 @@ AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq
 # Kernels are loops: -O3. `ref` is the definition, vectorised only where that keeps the order.
 $(BUILD)/obj/backend/ref/%.o: EXTRA := $(if $(SAN),,-O3)
 $(BUILD)/obj/backend/cpu/%.o: EXTRA := $(if $(SAN),,-O3)
-$(BUILD)/obj/base/%.o: EXTRA := -Wconversion
 $(BUILD)/obj/backend/registry.o: EXTRA := $(if $(HAS_CUDA),-DRIPTIDE_CUDA)
 # The HTTP parser comes from Debian as C sources; strict mode refuses what others let pass.
 LLHTTP_DIR ?= /usr/share/llhttp
@@ -82,7 +81,7 @@ endif
 
 $(BUILD)/obj/%.o: src/%.c | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(EXTRA) $(ISA) -c $< -o $@
+	$(CC) $(FLAGS) -Wconversion -Wno-sign-conversion $(EXTRA) $(ISA) -c $< -o $@
 
 $(BUILD)/obj/%.cu.o: src/%.cu
 	@mkdir -p $(@D)
