@@ -79,7 +79,15 @@ ifneq ($(HAS_CUDA),1)
 	@echo "note: built without the cuda backend: $(if $(NVCC),it has no sources,no nvcc found)"
 endif
 
-$(BUILD)/obj/%.o: src/%.c | $(BUILD)/gen/build_id.h
+# What was compiled with other flags is compiled again: the stamps change only with their text.
+stamp = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
+$(BUILD)/gen/flags: FORCE
+	$(call stamp,$(CC) $(FLAGS))
+$(BUILD)/gen/has_cuda: FORCE
+	$(call stamp,$(HAS_CUDA))
+$(BUILD)/obj/backend/registry.o: $(BUILD)/gen/has_cuda
+
+$(BUILD)/obj/%.o: src/%.c $(BUILD)/gen/flags | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -Wconversion -Wno-sign-conversion $(EXTRA) $(ISA) -c $< -o $@
 
@@ -130,7 +138,7 @@ FUZZ_BINS := $(call bins,$(FUZZ_SRCS))
 TEST_SUPPORT := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/support/*.c))
 links = $(or $(shell sed -n '1s/.*links: *\([a-z]*\).*/\1/p' $(1)),all)
 
-$(BUILD)/tests/%.o: tests/%.c | $(BUILD)/gen/build_id.h
+$(BUILD)/tests/%.o: tests/%.c $(BUILD)/gen/flags | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -Itests -c $< -o $@
 
@@ -157,7 +165,7 @@ $(foreach t,$(FUZZ_SRCS),$(eval $(call program_rule,$(t:tests/%.c=%),$(call link
 
 BENCH_SRCS := $(sort $(wildcard bench/*.c))
 BENCH_BINS := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRCS))
-$(BUILD)/bench/%.o: bench/%.c | $(BUILD)/gen/build_id.h
+$(BUILD)/bench/%.o: bench/%.c $(BUILD)/gen/flags | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -c $< -o $@
 define bench_rule
