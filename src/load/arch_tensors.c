@@ -143,8 +143,8 @@ status arch_tensors_draft(const arch_draft *d, arch_tensor_visit *each, void *ct
     plain(&w, "norm.weight", d->E);
     if (!d->is_v2) return w.s;
     linear(&w, "candidate_selector.hidden_projection.weight", d->select_rank, d->E);
-    visit(&w, "candidate_selector.predecessor_codebook", ARCH_TENSOR_PLAIN, 2, d->V,
-          d->select_rank, 0);
+    visit(&w, "candidate_selector.predecessor_codebook", ARCH_TENSOR_PLAIN, 2, d->V, d->select_rank,
+          0);
     visit(&w, "candidate_selector.successor_codebook", ARCH_TENSOR_PLAIN, 2, d->V, d->select_rank,
           0);
     return w.s;

@@ -38,9 +38,9 @@ static bool is_shard_name(str s)
 }
 
 typedef struct {
-    const char *path;  /* of the index */
-    const json *map;   /* weight_map */
-    str *shards;       /* distinct file names in order of appearance */
+    const char *path; /* of the index */
+    const json *map;  /* weight_map */
+    str *shards;      /* distinct file names in order of appearance */
     int n;
 } shard_list;
 

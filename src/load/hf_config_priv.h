@@ -11,9 +11,9 @@
 
 typedef struct {
     bool is_draft;
-    arch_target target;     /* when not is_draft; has_norm_offset is left false */
-    arch_draft draft;       /* when is_draft */
-    bool is_tie_disputed;   /* the root and text_config disagree: the files decide */
+    arch_target target;   /* when not is_draft; has_norm_offset is left false */
+    arch_draft draft;     /* when is_draft */
+    bool is_tie_disputed; /* the root and text_config disagree: the files decide */
     mlx_quant quant;
 } hf_config;
 

@@ -162,8 +162,8 @@ status hf_target_parse(hf_config *c, arch_family family, const json *root, const
     keys_bool(&k, "attn_output_gate", &a->has_output_gate);
     hf_read_activation(&k);
     keys_float(&k, "rms_norm_eps", 1e-12, 0.1, &a->rms_eps);
-    if (k.s == ERR_OK && !keys_int64(&k, "max_position_embeddings", 1, HF_POSITION_MOST,
-                                     &a->max_position))
+    if (k.s == ERR_OK &&
+        !keys_int64(&k, "max_position_embeddings", 1, HF_POSITION_MOST, &a->max_position))
         keys_fail(&k, ERR_FORMAT, "max_position_embeddings", "is missing");
     read_layer_types(&k, a);
     read_rope(&k, a);

@@ -13,16 +13,16 @@
 #include "load/weights.h"
 
 typedef struct {
-    arena mem;               /* owns everything below */
-    const char *path;        /* as given */
-    const char *name;        /* last path component, for `model` fields */
-    const char *format;      /* "mlx" or "hf" */
+    arena mem;          /* owns everything below */
+    const char *path;   /* as given */
+    const char *name;   /* last path component, for `model` fields */
+    const char *format; /* "mlx" or "hf" */
     bool is_draft;
-    arch_target target;      /* when not is_draft */
-    arch_draft draft;        /* when is_draft */
+    arch_target target; /* when not is_draft */
+    arch_draft draft;   /* when is_draft */
     arch_sampling sampling;
-    str tokenizer_json;      /* whole text, empty when there is none */
-    str chat_template;       /* chat_template.jinja, else tokenizer_config's, else empty */
+    str tokenizer_json;       /* whole text, empty when there is none */
+    str chat_template;        /* chat_template.jinja, else tokenizer_config's, else empty */
     str bos_token, eos_token; /* texts of tokenizer_config, or empty */
     weights *weights;
 } load_model;

@@ -40,8 +40,8 @@ static int compare_module(const void *a, const void *b)
     return strcmp(((const mlx_quant_row *)a)->module, ((const mlx_quant_row *)b)->module);
 }
 
-static status read_override(const json *v, const mlx_quant_row *usual, arena *mem,
-                            const char *file, mlx_quant_row *row, err *e)
+static status read_override(const json *v, const mlx_quant_row *usual, arena *mem, const char *file,
+                            mlx_quant_row *row, err *e)
 {
     const char *where = safetensors_where(file);
     const char *name = arena_copy(mem, v->key.ptr, v->key.len);

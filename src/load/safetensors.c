@@ -63,8 +63,7 @@ static status check_cover(const safetensors_row *rows, int n, int64_t n_bytes, c
         at = r->end;
     }
     if (at != n_bytes)
-        return err_set(e, ERR_FORMAT, where, -1,
-                       "%lld bytes after the last tensor belong to none",
+        return err_set(e, ERR_FORMAT, where, -1, "%lld bytes after the last tensor belong to none",
                        (long long)(n_bytes - at));
     return ERR_OK;
 }
@@ -82,7 +81,7 @@ static status check_names(const safetensors *s, const char *where, err *e)
 static status index_rows(safetensors *s, safetensors_row *rows, int n, const uint8_t *data,
                          int64_t n_bytes, const char *where, err *e)
 {
-    qsort(rows, (size_t)n, sizeof *rows, compare_place);
+    if (n > 0) qsort(rows, (size_t)n, sizeof *rows, compare_place);
     TRY(check_cover(rows, n, n_bytes, where, e));
     s->items = mem_new_array((size_t)n, sizeof *s->items);
     s->by_name = mem_new_array((size_t)n, sizeof *s->by_name);

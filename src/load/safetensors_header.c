@@ -216,8 +216,9 @@ static status scan_body(scan *s, safetensors_row *row)
         if (i < TENSOR_DIMS_MAX)
             row->shape[i] = b.shape[i];
         else /* a product of the whole shape that fits need not fit in part: [0, big, big] */
-            row->shape[TENSOR_DIMS_MAX - 1] =
-                row->end == row->begin ? 0 : row->shape[TENSOR_DIMS_MAX - 1] * b.shape[i];
+            row->shape[TENSOR_DIMS_MAX - 1] = row->end == row->begin
+                                                  ? 0
+                                                  : row->shape[TENSOR_DIMS_MAX - 1] * b.shape[i];
     }
     return ERR_OK;
 }

@@ -62,8 +62,10 @@ static void merge_eos(keys *k, arch_target *a)
         for (int j = 0; j < n; j++) is_known |= ids[j] == (int32_t)id;
         if (is_known) continue;
         if (n == ARCH_EOS_MAX) {
-            keys_fail(k, ERR_UNSUPPORTED, "eos_token_id", "makes more than %d stop ids with those "
-                      "of config.json", ARCH_EOS_MAX);
+            keys_fail(k, ERR_UNSUPPORTED, "eos_token_id",
+                      "makes more than %d stop ids with those "
+                      "of config.json",
+                      ARCH_EOS_MAX);
             return;
         }
         ids[n++] = (int32_t)id;
@@ -95,8 +97,7 @@ static status read_generation(load_model *m, arena *scratch, err *e)
         s.temperature = 0;
     }
     merge_eos(&k, &m->target);
-    if (keys_int(&k, "pad_token_id", -1, m->target.V - 1, &pad) && pad >= 0)
-        m->target.pad_id = pad;
+    if (keys_int(&k, "pad_token_id", -1, m->target.V - 1, &pad) && pad >= 0) m->target.pad_id = pad;
     if (k.s == ERR_OK) m->sampling = s;
     return k.s;
 }

@@ -40,8 +40,7 @@ int64_t weights_tensor_bytes(const tensor *t)
 
 static status open_tables(weights *w, hf_config *c, err *e)
 {
-    if (c->is_tie_disputed)
-        c->target.is_tied = !checkpoint_find(&w->files, "lm_head.weight");
+    if (c->is_tie_disputed) c->target.is_tied = !checkpoint_find(&w->files, "lm_head.weight");
     walk_tensors(c, count_tensor, &w->cap, e);
     w->items = mem_new_array((size_t)w->cap, sizeof *w->items);
     w->by_name = mem_new_array((size_t)w->cap, sizeof *w->by_name);
@@ -113,10 +112,9 @@ status weights_get(const weights *w, const char *name, int n_dims, const int64_t
         tensor want = {.type = it->t.type, .bits = it->t.bits, .group = it->t.group};
         want.n_dims = n_dims < TENSOR_DIMS_MAX ? n_dims : TENSOR_DIMS_MAX;
         for (int i = 0; i < want.n_dims; i++) want.shape[i] = shape[i];
-        return err_set(e, ERR_FORMAT, safetensors_where(it->path), -1,
-                       "tensor '%.80s' is %s, want %s", name,
-                       tensor_format(&it->t, has, sizeof has),
-                       tensor_format(&want, wants, sizeof wants));
+        return err_set(
+            e, ERR_FORMAT, safetensors_where(it->path), -1, "tensor '%.80s' is %s, want %s", name,
+            tensor_format(&it->t, has, sizeof has), tensor_format(&want, wants, sizeof wants));
     }
     *out = it->t;
     return ERR_OK;

@@ -8,10 +8,21 @@
 
 typedef enum {
     DTYPE_NONE = 0,
-    DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_F64,
-    DTYPE_I8, DTYPE_U8, DTYPE_I16, DTYPE_U16, DTYPE_I32, DTYPE_U32, DTYPE_I64, DTYPE_U64,
+    DTYPE_F32,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_F64,
+    DTYPE_I8,
+    DTYPE_U8,
+    DTYPE_I16,
+    DTYPE_U16,
+    DTYPE_I32,
+    DTYPE_U32,
+    DTYPE_I64,
+    DTYPE_U64,
     DTYPE_BOOL,
-    DTYPE_F8_E4M3, DTYPE_F8_E5M2,
+    DTYPE_F8_E4M3,
+    DTYPE_F8_E5M2,
     DTYPE_AFFINE, /* MLX affine groups: see quant.h; bits and group stand in the tensor */
     DTYPE_COUNT
 } dtype;

@@ -86,12 +86,12 @@ static float from_e4m3(uint8_t b)
     return b & 0x80 ? -v : v;
 }
 
-#define CONVERT(c_type, expression)                  \
-    for (int64_t i = 0; i < n; i++) {                \
-        c_type v;                                    \
+#define CONVERT(c_type, expression)                      \
+    for (int64_t i = 0; i < n; i++) {                    \
+        c_type v;                                        \
         memcpy(&v, p + i * (int64_t)sizeof v, sizeof v); \
-        out[i] = (expression);                       \
-    }                                                \
+        out[i] = (expression);                           \
+    }                                                    \
     break
 
 /* n elements at p, which may be unaligned. */

@@ -20,13 +20,13 @@ typedef struct {
     int n_dims;
     int64_t shape[TENSOR_DIMS_MAX];
     const void *data;
-    int64_t n_bytes;       /* of data, all slices, as dense */
-    const void *scales;    /* AFFINE */
-    const void *biases;    /* AFFINE */
-    dtype scale_type;      /* AFFINE: F32, F16 or BF16, of scales and biases */
-    int bits, group;       /* AFFINE: bits 2,3,4,5,6,8; group 32,64,128 */
-    int64_t slice_stride;  /* elements from one outermost slice to the next when they are not
-                            * dense (half of a fused gate_up); 0 = dense */
+    int64_t n_bytes;      /* of data, all slices, as dense */
+    const void *scales;   /* AFFINE */
+    const void *biases;   /* AFFINE */
+    dtype scale_type;     /* AFFINE: F32, F16 or BF16, of scales and biases */
+    int bits, group;      /* AFFINE: bits 2,3,4,5,6,8; group 32,64,128 */
+    int64_t slice_stride; /* elements from one outermost slice to the next when they are not
+                           * dense (half of a fused gate_up); 0 = dense */
 } tensor;
 
 /* Product of the shape; false on overflow or a negative dimension. */

@@ -188,22 +188,35 @@ FIXTURE float fixture_value(uint64_t hash, int64_t i)
 typedef enum { FIXTURE_SWITCH, FIXTURE_FUSED, FIXTURE_EACH, FIXTURE_FUSED_WEIGHT } fixture_experts;
 
 typedef struct {
-    bool is_mlx;         /* layouts and norms of MLX */
+    bool is_mlx; /* layouts and norms of MLX */
     bool is_moe, is_tied, is_flat;
-    dtype type;          /* of what is not quantised; 0 = BF16 */
-    int bits, group;     /* 0 = not quantised */
-    dtype scale_type;    /* 0 = BF16 */
+    dtype type;       /* of what is not quantised; 0 = BF16 */
+    int bits, group;  /* 0 = not quantised */
+    dtype scale_type; /* 0 = BF16 */
     fixture_experts experts;
-    const char *prefix;  /* in front of layers; NULL = by class */
-    const char *extra;   /* more members of quantization, ",…" or "" */
-    bool has_norm_mean;  /* else 1 for MLX and 0 for Hugging Face */
+    const char *prefix; /* in front of layers; NULL = by class */
+    const char *extra;  /* more members of quantization, ",…" or "" */
+    bool has_norm_mean; /* else 1 for MLX and 0 for Hugging Face */
     double norm_mean;
-    bool is_v2;          /* drafts */
+    bool is_v2; /* drafts */
 } fixture_spec;
 
 enum {
-    FX_V = 96, FX_E = 128, FX_LAYERS = 4, FX_H = 4, FX_G = 2, FX_D = 32, FX_HK = 2, FX_HV = 4,
-    FX_DK = 32, FX_DV = 32, FX_F = 128, FX_X = 4, FX_K = 2, FX_MOE_F = 128, FX_CONV = 4,
+    FX_V = 96,
+    FX_E = 128,
+    FX_LAYERS = 4,
+    FX_H = 4,
+    FX_G = 2,
+    FX_D = 32,
+    FX_HK = 2,
+    FX_HV = 4,
+    FX_DK = 32,
+    FX_DV = 32,
+    FX_F = 128,
+    FX_X = 4,
+    FX_K = 2,
+    FX_MOE_F = 128,
+    FX_CONV = 4,
     FX_C = 2 * FX_HK * FX_DK + FX_HV * FX_DV
 };
 

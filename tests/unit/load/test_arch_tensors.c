@@ -20,15 +20,24 @@ static status count(void *ctx, const arch_tensor *t, err *e)
 static void set_layers(arch_target *a, int n)
 {
     a->n_layers = n;
-    for (int i = 0; i < n; i++)
-        a->layer_type[i] = i % 4 == 3 ? ARCH_LAYER_ATTN : ARCH_LAYER_GDN;
+    for (int i = 0; i < n; i++) a->layer_type[i] = i % 4 == 3 ? ARCH_LAYER_ATTN : ARCH_LAYER_GDN;
 }
 
 static arch_target dense_27b(void)
 {
-    arch_target a = {.family = ARCH_QWEN35, .E = 5120, .V = 248320, .H = 24, .G = 4, .D = 256,
-                     .has_output_gate = true, .gdn_Hk = 16, .gdn_Hv = 48, .gdn_dk = 128,
-                     .gdn_dv = 128, .gdn_conv = 4, .F = 17408};
+    arch_target a = {.family = ARCH_QWEN35,
+                     .E = 5120,
+                     .V = 248320,
+                     .H = 24,
+                     .G = 4,
+                     .D = 256,
+                     .has_output_gate = true,
+                     .gdn_Hk = 16,
+                     .gdn_Hv = 48,
+                     .gdn_dk = 128,
+                     .gdn_dv = 128,
+                     .gdn_conv = 4,
+                     .F = 17408};
     set_layers(&a, 64);
     return a;
 }
@@ -56,9 +65,22 @@ TEST(the_dense_target_has_the_published_totals)
  * one tensor less a layer than gate and up. */
 TEST(the_expert_target_has_the_published_totals)
 {
-    arch_target a = {.family = ARCH_QWEN35_MOE, .E = 2048, .V = 248320, .H = 16, .G = 2, .D = 256,
-                     .has_output_gate = true, .gdn_Hk = 16, .gdn_Hv = 32, .gdn_dk = 128,
-                     .gdn_dv = 128, .gdn_conv = 4, .X = 256, .K = 8, .moe_F = 512, .shared_F = 512};
+    arch_target a = {.family = ARCH_QWEN35_MOE,
+                     .E = 2048,
+                     .V = 248320,
+                     .H = 16,
+                     .G = 2,
+                     .D = 256,
+                     .has_output_gate = true,
+                     .gdn_Hk = 16,
+                     .gdn_Hv = 32,
+                     .gdn_dk = 128,
+                     .gdn_dv = 128,
+                     .gdn_conv = 4,
+                     .X = 256,
+                     .K = 8,
+                     .moe_F = 512,
+                     .shared_F = 512};
     set_layers(&a, 40);
     counter c = {0};
     assert_int_equal(arch_tensors_target(&a, count, &c, NULL), ERR_OK);
@@ -69,8 +91,8 @@ TEST(the_expert_target_has_the_published_totals)
 /* Model-spec 1.4, 1.5. */
 TEST(the_drafts_have_the_published_totals)
 {
-    arch_draft d = {.n_layers = 6, .E = 2048, .F = 6144, .H = 32, .G = 8, .D = 128, .V = 248320,
-                    .n_taps = 8};
+    arch_draft d = {
+        .n_layers = 6, .E = 2048, .F = 6144, .H = 32, .G = 8, .D = 128, .V = 248320, .n_taps = 8};
     counter c = {0};
     assert_int_equal(arch_tensors_draft(&d, count, &c, NULL), ERR_OK);
     assert_int_equal(c.n, 69);
@@ -83,8 +105,18 @@ TEST(the_drafts_have_the_published_totals)
     arch_tensors_draft(&d, count, &c, NULL);
     assert_int_equal(c.n, 96);
     assert_true(c.n_elements == 526251520);
-    d = (arch_draft){.is_v2 = true, .n_layers = 5, .E = 5120, .F = 17408, .H = 32, .G = 8, .D = 128,
-                     .V = 248320, .n_taps = 5, .conv_taps = 2, .conv_group = 16, .select_rank = 256};
+    d = (arch_draft){.is_v2 = true,
+                     .n_layers = 5,
+                     .E = 5120,
+                     .F = 17408,
+                     .H = 32,
+                     .G = 8,
+                     .D = 128,
+                     .V = 248320,
+                     .n_taps = 5,
+                     .conv_taps = 2,
+                     .conv_group = 16,
+                     .select_rank = 256};
     c = (counter){0};
     arch_tensors_draft(&d, count, &c, NULL);
     assert_int_equal(c.n, 81);

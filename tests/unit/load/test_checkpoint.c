@@ -57,7 +57,8 @@ TEST(an_index_may_name_the_single_file)
     fixture_init(&f);
     add(&f, "a", 1);
     fixture_write(&f);
-    fixture_text(&f, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"model.safetensors\"}}");
+    fixture_text(&f, "model.safetensors.index.json",
+                 "{\"weight_map\":{\"a\":\"model.safetensors\"}}");
     CHECK_OK(checkpoint_open(&c, f.dir, &e), &e);
     assert_int_equal(c.n, 1);
     checkpoint_close(&c);
@@ -75,7 +76,8 @@ TEST(a_malformed_index_is_refused_with_its_reason)
         {"{\"weight_map\":{}}", "weight_map is empty"},
         {"{\"weight_map\":{\"a\":1}}", "tensor 'a' lies in '1', which is not the name of a shard"},
         {"{\"weight_map\":{\"a\":null}}", "is not the name of a shard"},
-        {"{\"weight_map\":{\"a\":\"../model.safetensors\"}}", "'../model.safetensors', which is not"},
+        {"{\"weight_map\":{\"a\":\"../model.safetensors\"}}",
+         "'../model.safetensors', which is not"},
         {"{\"weight_map\":{\"a\":\"/etc/x.safetensors\"}}", "is not the name of a shard"},
         {"{\"weight_map\":{\"a\":\"x/model.safetensors\"}}", "is not the name of a shard"},
         {"{\"weight_map\":{\"a\":\".safetensors\"}}", "is not the name of a shard"},

@@ -1,10 +1,10 @@
 #include "load/hf_config_priv.h"
 #include "support/test.h"
 
-#define SHAPE                                                                                   \
-    "\"model_type\":\"qwen3\",\"hidden_size\":2048,\"intermediate_size\":6144,"                 \
-    "\"num_attention_heads\":32,\"num_key_value_heads\":8,\"head_dim\":128,"                    \
-    "\"vocab_size\":248320,\"rms_norm_eps\":1e-6,\"hidden_act\":\"silu\","                      \
+#define SHAPE                                                                   \
+    "\"model_type\":\"qwen3\",\"hidden_size\":2048,\"intermediate_size\":6144," \
+    "\"num_attention_heads\":32,\"num_key_value_heads\":8,\"head_dim\":128,"    \
+    "\"vocab_size\":248320,\"rms_norm_eps\":1e-6,\"hidden_act\":\"silu\","      \
     "\"attention_bias\":false,\"tie_word_embeddings\":false"
 #define ROPE "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":10000000}"
 #define V1 "\"architectures\":[\"DFlashDraftModel\"]," SHAPE "," ROPE
@@ -44,7 +44,8 @@ TEST(a_dflash2_draft_of_the_expert_target)
 {
     arch_draft d = must_parse(
         "{" V2 ",\"is_causal\":false,\"num_hidden_layers\":6,\"num_target_layers\":40,"
-        "\"layer_types\":[" SLIDE "," SLIDE "," SLIDE "," SLIDE "," SLIDE "," SLIDE "],\"sliding_window\":2048,"
+        "\"layer_types\":[" SLIDE "," SLIDE "," SLIDE "," SLIDE "," SLIDE "," SLIDE
+        "],\"sliding_window\":2048,"
         "\"use_sliding_window\":true,\"dflash_config\":{\"block_size\":8,\"conv_group_size\":16,"
         "\"conv_kernel_size\":2,\"mask_token_id\":248077,\"selector_rank\":256,"
         "\"selector_top_k\":16,\"target_layer_ids\":[1,6,11,16,22,27,32,37]}}");
@@ -83,11 +84,11 @@ TEST(default_taps_round_halves_to_even)
         {1, 40, {20}},
         {1, 7, {3}},
         {2, 8, {1, 5}},
-        {3, 9, {1, 4, 6}},         /* 1 + 2.5 = 3.5 -> 4 */
-        {3, 11, {1, 4, 8}},        /* 1 + 3.5 = 4.5 -> 4 */
+        {3, 9, {1, 4, 6}},  /* 1 + 2.5 = 3.5 -> 4 */
+        {3, 11, {1, 4, 8}}, /* 1 + 3.5 = 4.5 -> 4 */
         {6, 40, {1, 8, 15, 23, 30, 37}},
         {8, 40, {1, 6, 11, 16, 22, 27, 32, 37}},
-        {5, 6, {1, 2, 2, 2, 3}},   /* too few layers: they do not ascend */
+        {5, 6, {1, 2, 2, 2, 3}}, /* too few layers: they do not ascend */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[2000];
@@ -105,8 +106,8 @@ TEST(default_taps_round_halves_to_even)
     }
 }
 
-#define MIXED                                                                          \
-    V1 ",\"num_hidden_layers\":2,\"num_target_layers\":40,\"block_size\":16,"          \
+#define MIXED                                                                 \
+    V1 ",\"num_hidden_layers\":2,\"num_target_layers\":40,\"block_size\":16," \
        "\"layer_types\":[" SLIDE "," FULL "],\"sliding_window\":64"
 
 TEST(causality_follows_is_causal_then_causal_then_the_layer)
@@ -142,10 +143,13 @@ TEST(sliding_layers_come_from_types_use_swa_or_qwen3s_rule)
         int window;
     } rows[] = {
         {",\"layer_types\":[" FULL "," SLIDE "],\"sliding_window\":9", "", false, true, 9},
-        {",\"layer_types\":[" FULL "," SLIDE "],\"sliding_window\":9", ",\"swa_window_size\":5", false, true, 5},
-        {",\"layer_types\":[" SLIDE "," SLIDE "],\"use_sliding_window\":false", "", false, false, 0},
+        {",\"layer_types\":[" FULL "," SLIDE "],\"sliding_window\":9", ",\"swa_window_size\":5",
+         false, true, 5},
+        {",\"layer_types\":[" SLIDE "," SLIDE "],\"use_sliding_window\":false", "", false, false,
+         0},
         {",\"sliding_window\":9", "", false, false, 0},
-        {",\"sliding_window\":9,\"use_sliding_window\":true,\"max_window_layers\":1", "", false, true, 9},
+        {",\"sliding_window\":9,\"use_sliding_window\":true,\"max_window_layers\":1", "", false,
+         true, 9},
         {",\"sliding_window\":9,\"use_sliding_window\":true", "", false, false, 0},
         {"", ",\"use_swa\":true,\"swa_window_size\":7", true, true, 7},
         {",\"sliding_window\":9", ",\"use_swa\":true", true, true, 9},
@@ -189,7 +193,8 @@ TEST(selector_defaults_and_head_size_fall_back)
 
 TEST(without_architectures_dflash_config_makes_it_a_draft)
 {
-    arch_draft d = must_parse("{" SHAPE "," ROPE ",\"num_hidden_layers\":1,\"num_target_layers\":40,"
+    arch_draft d = must_parse("{" SHAPE "," ROPE
+                              ",\"num_hidden_layers\":1,\"num_target_layers\":40,"
                               "\"dflash_config\":{\"block_size\":8,\"mask_token_id\":1,"
                               "\"selector_rank\":64}}");
     assert_true(d.is_v2 && d.select_rank == 64);
@@ -200,7 +205,8 @@ TEST(without_architectures_dflash_config_makes_it_a_draft)
 
 TEST(what_does_not_fit_is_refused_by_key)
 {
-#define TOP(v, inner) "{" v ",\"num_hidden_layers\":2,\"num_target_layers\":40,\"dflash_config\":{" inner "}}"
+#define TOP(v, inner) \
+    "{" v ",\"num_hidden_layers\":2,\"num_target_layers\":40,\"dflash_config\":{" inner "}}"
     static const struct {
         const char *text;
         status want;
@@ -210,33 +216,44 @@ TEST(what_does_not_fit_is_refused_by_key)
         {TOP(V1, "\"block_size\":16"), ERR_FORMAT, "mask_token_id is missing"},
         {TOP(V1 ",\"block_size\":8", "\"block_size\":16,\"mask_token_id\":1"), ERR_FORMAT,
          "dflash_config.block_size is 16, but 8 at the top"},
-        {TOP(V1, "\"block_size\":17,\"mask_token_id\":1"), ERR_FORMAT, "block_size is 17, must be 2 to 16"},
+        {TOP(V1, "\"block_size\":17,\"mask_token_id\":1"), ERR_FORMAT,
+         "block_size is 17, must be 2 to 16"},
         {TOP(V1, "\"block_size\":1,\"mask_token_id\":1"), ERR_FORMAT, "block_size is 1"},
-        {TOP(V1, "\"block_size\":8,\"mask_token_id\":248320"), ERR_FORMAT, "mask_token_id is 248320"},
-        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[]"), ERR_FORMAT, "1 to 16"},
-        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[3,1]"), ERR_FORMAT, "ascend"},
-        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[1,1]"), ERR_FORMAT, "ascend"},
+        {TOP(V1, "\"block_size\":8,\"mask_token_id\":248320"), ERR_FORMAT,
+         "mask_token_id is 248320"},
+        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[]"), ERR_FORMAT,
+         "1 to 16"},
+        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[3,1]"), ERR_FORMAT,
+         "ascend"},
+        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[1,1]"), ERR_FORMAT,
+         "ascend"},
         {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[1,40]"), ERR_FORMAT,
          "must ascend within 0 to 39"},
-        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[1,\"2\"]"), ERR_FORMAT, "ascend"},
-        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[4294967297]"), ERR_FORMAT, "ascend"},
-        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"attention_sink_bias\":true"), ERR_UNSUPPORTED,
-         "attention_sink_bias"},
-        {TOP(V1 ",\"sample_from_anchor\":true", "\"block_size\":8,\"mask_token_id\":1"), ERR_UNSUPPORTED,
-         "sample_from_anchor"},
-        {TOP(V1 ",\"draft_vocab_size\":32000", "\"block_size\":8,\"mask_token_id\":1"), ERR_UNSUPPORTED,
-         "draft_vocab_size"},
-        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"selector_rank\":8"), ERR_FORMAT, "belongs to DFlash2"},
+        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[1,\"2\"]"), ERR_FORMAT,
+         "ascend"},
+        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"target_layer_ids\":[4294967297]"),
+         ERR_FORMAT, "ascend"},
+        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"attention_sink_bias\":true"),
+         ERR_UNSUPPORTED, "attention_sink_bias"},
+        {TOP(V1 ",\"sample_from_anchor\":true", "\"block_size\":8,\"mask_token_id\":1"),
+         ERR_UNSUPPORTED, "sample_from_anchor"},
+        {TOP(V1 ",\"draft_vocab_size\":32000", "\"block_size\":8,\"mask_token_id\":1"),
+         ERR_UNSUPPORTED, "draft_vocab_size"},
+        {TOP(V1, "\"block_size\":8,\"mask_token_id\":1,\"selector_rank\":8"), ERR_FORMAT,
+         "belongs to DFlash2"},
         {TOP(V1 ",\"layer_types\":[" SLIDE "]", "\"block_size\":8,\"mask_token_id\":1"), ERR_FORMAT,
          "layer_types has 1 entries"},
-        {TOP(V1 ",\"layer_types\":[" SLIDE ",\"linear_attention\"]", "\"block_size\":8,\"mask_token_id\":1"),
+        {TOP(V1 ",\"layer_types\":[" SLIDE ",\"linear_attention\"]",
+             "\"block_size\":8,\"mask_token_id\":1"),
          ERR_UNSUPPORTED, "entry 1 is neither"},
-        {TOP(V1 ",\"layer_types\":[" SLIDE "," FULL "]", "\"block_size\":8,\"mask_token_id\":1"), ERR_FORMAT,
-         "sliding_window is missing"},
+        {TOP(V1 ",\"layer_types\":[" SLIDE "," FULL "]", "\"block_size\":8,\"mask_token_id\":1"),
+         ERR_FORMAT, "sliding_window is missing"},
         {TOP(V2, "\"block_size\":8,\"mask_token_id\":1,\"conv_group_size\":48"), ERR_FORMAT,
          "does not divide width 2048"},
-        {TOP(V2, "\"block_size\":8,\"mask_token_id\":1,\"selector_top_k\":17"), ERR_FORMAT, "selector_top_k is 17"},
-        {TOP(V2, "\"block_size\":8,\"mask_token_id\":1,\"selector_rank\":0"), ERR_FORMAT, "selector_rank is 0"},
+        {TOP(V2, "\"block_size\":8,\"mask_token_id\":1,\"selector_top_k\":17"), ERR_FORMAT,
+         "selector_top_k is 17"},
+        {TOP(V2, "\"block_size\":8,\"mask_token_id\":1,\"selector_rank\":0"), ERR_FORMAT,
+         "selector_rank is 0"},
         {TOP(V2, "\"block_size\":8,\"mask_token_id\":1,\"final_logit_softcapping\":-1"), ERR_FORMAT,
          "final_logit_softcapping is -1"},
         {"{" V1 ",\"num_hidden_layers\":2,\"block_size\":8,\"mask_token_id\":1}", ERR_FORMAT,

@@ -80,11 +80,11 @@ TEST(the_first_failure_sticks_and_names_the_key)
     CHECK_STATUS(f.k.s, ERR_FORMAT);
     arena_fini(&f.mem);
 
-#define FAILS(call, words)                         \
-    begin(&f);                                     \
-    assert_false(call);                            \
-    assert_string_equal(f.e.msg, words);           \
-    CHECK_STATUS(f.k.s, ERR_FORMAT);               \
+#define FAILS(call, words)               \
+    begin(&f);                           \
+    assert_false(call);                  \
+    assert_string_equal(f.e.msg, words); \
+    CHECK_STATUS(f.k.s, ERR_FORMAT);     \
     arena_fini(&f.mem)
     FAILS(keys_int(&f.k, "half", 0, 9, &n), "text_config.half must be a whole number");
     FAILS(keys_int(&f.k, "s", 0, 9, &n), "text_config.s must be a whole number");

@@ -98,9 +98,11 @@ TEST(other_methods_and_broken_tables_are_refused)
     check_fails("{\"quantization\":4}", ERR_FORMAT, "must be an object");
     check_fails("{\"quantization\":{\"bits\":4}}", ERR_FORMAT, "group_size is missing");
     check_fails("{\"quantization\":{\"group_size\":64}}", ERR_FORMAT, "bits is missing");
-    check_fails("{\"quantization\":{\"group_size\":64,\"bits\":\"4\"}}", ERR_FORMAT, "whole number");
-    check_fails("{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":128}}",
-                ERR_UNSUPPORTED, "is 'gptq'");
+    check_fails("{\"quantization\":{\"group_size\":64,\"bits\":\"4\"}}", ERR_FORMAT,
+                "whole number");
+    check_fails(
+        "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":128}}",
+        ERR_UNSUPPORTED, "is 'gptq'");
     check_fails("{\"quantization_config\":{\"quant_method\":\"fp8\"}}", ERR_UNSUPPORTED, "'fp8'");
     check_fails("{\"quantization\":{\"group_size\":64,\"bits\":4,\"layers.0.x\":{\"bits\":7}}}",
                 ERR_UNSUPPORTED, "quantization.layers.0.x.bits 7 in groups of 64");
@@ -117,8 +119,8 @@ TEST(every_failed_allocation_is_out_of_memory)
         arena mem;
         err e;
         mem_fail_at(at);
-        status s = parse("{\"quantization\":{\"group_size\":64,\"bits\":4,\"a.b\":false}}", &q, &mem,
-                         &e);
+        status s = parse("{\"quantization\":{\"group_size\":64,\"bits\":4,\"a.b\":false}}", &q,
+                         &mem, &e);
         mem_fail_at(0);
         arena_fini(&mem);
         assert_int_equal(mem_count().n_live, live);

@@ -29,7 +29,8 @@ static void check(fixture_spec spec, double mean, int has)
     } else {
         CHECK_STATUS(s, ERR_FORMAT);
         assert_non_null(strstr(e.msg, "disagree"));
-        assert_non_null(strstr(e.msg, spec.is_mlx ? "as MLX writes it" : "as Hugging Face writes it"));
+        assert_non_null(
+            strstr(e.msg, spec.is_mlx ? "as MLX writes it" : "as Hugging Face writes it"));
         assert_string_equal(e.where, f.dir);
     }
     weights_close(w);

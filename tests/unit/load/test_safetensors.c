@@ -44,8 +44,8 @@ TEST(tensors_are_found_by_name_and_listed_in_the_order_of_the_data)
     uint8_t *bytes;
     size_t n;
     err e;
-    const char *header = "{" T("z", 0, 3, 3) "," T("a", 5, 9, 4) "," T("m", 3, 5, 2) ","
-                         T("none", 9, 9, 0) "}";
+    const char *header = "{" T("z", 0, 3, 3) "," T("a", 5, 9, 4) "," T("m", 3, 5, 2) "," T(
+        "none", 9, 9, 0) "}";
     CHECK_OK(open_made(&s, &bytes, &n, strlen(header), header, 9, &e), &e);
     assert_int_equal(safetensors_count(s), 4);
     static const char *const order[] = {"z", "m", "a", "none"};
@@ -123,7 +123,8 @@ TEST(a_hostile_length_is_refused_without_memory)
 TEST(a_large_hostile_header_costs_no_memory_of_its_own)
 {
     enum { N = 24 << 20 };
-    static const char *const heads[] = {"{\"w\":{\"shape\":[", "{\"__metadata__\":{", "{\"w\":{\"dtype\":\""};
+    static const char *const heads[] = {"{\"w\":{\"shape\":[", "{\"__metadata__\":{",
+                                        "{\"w\":{\"dtype\":\""};
     static const char *const fills[] = {"0,", "\"\":\"\",", "\\n"};
     char *text = malloc(N + 1);
     for (int i = 0; i < 3; i++) {
@@ -211,7 +212,8 @@ TEST(every_failed_allocation_of_open_is_out_of_memory_and_leaks_nothing)
 
 TEST(the_stored_goldens_can_be_read)
 {
-    static const char *const names[] = {"mini-dense", "mini-dense-long", "mini-moe", "mini-moe-long"};
+    static const char *const names[] = {"mini-dense", "mini-dense-long", "mini-moe",
+                                        "mini-moe-long"};
     if (!test_shared()) TEST_SKIP("no shared folder beside the checkout");
     for (int i = 0; i < 4; i++) {
         char path[4400];
@@ -229,7 +231,8 @@ TEST(the_stored_goldens_can_be_read)
             memcpy(&first, t->data, 4);
             assert_true(isfinite(first));
         }
-        assert_true(safetensors_forget(s, safetensors_find(s, safetensors_name(s, 0, NULL))->data, 8));
+        assert_true(
+            safetensors_forget(s, safetensors_find(s, safetensors_name(s, 0, NULL))->data, 8));
         safetensors_close(s);
     }
 }

@@ -34,11 +34,12 @@ TEST(rows_come_in_header_order_with_any_key_order_and_white_space)
     int n = 0;
     arena mem;
     err e;
-    CHECK_OK(parse("{ \"b\" :\t{\"shape\":[ 2 , 3 ],\"data_offsets\":[10,22],\"dtype\":\"F16\"},\n"
-                   "\"__metadata__\":{\"k\":\"v \\\" \\u00e9\",\"l\":\"\"},"
-                   "\"a\\u00e9\\n\":{\"dtype\":\"U\\u0038\",\"shape\":[],\"data_offsets\":[0,1]}}  \r\n",
-                   &rows, &n, &mem, &e),
-             &e);
+    CHECK_OK(
+        parse("{ \"b\" :\t{\"shape\":[ 2 , 3 ],\"data_offsets\":[10,22],\"dtype\":\"F16\"},\n"
+              "\"__metadata__\":{\"k\":\"v \\\" \\u00e9\",\"l\":\"\"},"
+              "\"a\\u00e9\\n\":{\"dtype\":\"U\\u0038\",\"shape\":[],\"data_offsets\":[0,1]}}  \r\n",
+              &rows, &n, &mem, &e),
+        &e);
     assert_int_equal(n, 2);
     assert_string_equal(rows[0].name, "b");
     assert_int_equal(rows[0].type, DTYPE_F16);
@@ -117,7 +118,7 @@ TEST(each_malformed_text_is_refused_with_its_reason)
         {"{\"__metadata__\":{\"a\":1}}", "wants '\"'"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", "'__metadata__' stands twice"},
         {"{\"__metadata__\":{\"a\":\"b\"", "wants ',' or '}'"},
-        {ENTRY("[1]", "[0,4") , "wants ',' or ']'"},
+        {ENTRY("[1]", "[0,4"), "wants ',' or ']'"},
         {ENTRY("[1]", "[0,4,8]"), "more than 2 numbers"},
         {ENTRY("[1]", "[4]"), "are missing"},
         {ENTRY("[-1]", "[0,4]"), "whole number"},
@@ -137,7 +138,8 @@ TEST(each_malformed_text_is_refused_with_its_reason)
         {"{\"w\":{\"dtype\":\"F32\",}}", "wants '\"'"},
         {"{,}", "wants '\"'"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) check_fails(rows[i].text, rows[i].words);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_fails(rows[i].text, rows[i].words);
 }
 
 TEST(a_message_names_the_tensor_and_the_byte_in_the_file)
@@ -158,8 +160,9 @@ TEST(a_message_names_the_tensor_and_the_byte_in_the_file)
 
 TEST(every_prefix_of_a_header_is_refused_and_nothing_reads_past_it)
 {
-    static const char text[] = "{\"__metadata__\":{\"a\":\"\\u00e9\"},"
-                               "\"w\\\"\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}";
+    static const char text[] =
+        "{\"__metadata__\":{\"a\":\"\\u00e9\"},"
+        "\"w\\\"\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}";
     for (size_t len = 0; len < sizeof text - 1; len++) {
         char cut[sizeof text] = {0};
         memcpy(cut, text, len);
@@ -173,8 +176,8 @@ TEST(every_failed_allocation_is_out_of_memory_and_leaks_nothing)
     char text[16000] = "{\"\\u0061\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}";
     for (int i = 1; i < 150; i++) {
         char row[100];
-        snprintf(row, sizeof row, ",\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i,
-                 i, i + 1);
+        snprintf(row, sizeof row,
+                 ",\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i, i, i + 1);
         strcat(text, row);
     }
     strcat(text, "}");

@@ -114,14 +114,16 @@ TEST(what_the_format_cannot_hold_is_refused_and_no_file_is_left)
         {entries[0], {"x", {.type = DTYPE_F32, .n_dims = 1, .shape = {1ll << 62}, .data = logits}}},
         {entries[0], {"x", {.type = DTYPE_F32, .n_dims = 1, .shape = {2}}}},
         {entries[0], {"x", {.type = DTYPE_F32, .n_dims = 9, .shape = {2}, .data = logits}}},
-        {entries[0], {"x", {.type = DTYPE_F32, .n_dims = 3, .shape = {1, 1, 1}, .data = logits,
-                            .slice_stride = 5}}},
+        {entries[0],
+         {"x",
+          {.type = DTYPE_F32, .n_dims = 3, .shape = {1, 1, 1}, .data = logits, .slice_stride = 5}}},
     };
     fixture f;
     err e;
     fixture_init(&f);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        CHECK_STATUS(safetensors_write(fixture_path(&f, "o.safetensors"), bad[i], 2, &e), ERR_INVALID);
+        CHECK_STATUS(safetensors_write(fixture_path(&f, "o.safetensors"), bad[i], 2, &e),
+                     ERR_INVALID);
     assert_int_equal(count_files(&f), 0);
     CHECK_STATUS(safetensors_write("/nowhere/at/all.safetensors", entries, 3, &e), ERR_IO);
     assert_string_equal(e.where, "/nowhere/at/all.safetensors");

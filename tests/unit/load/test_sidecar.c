@@ -35,10 +35,11 @@ TEST(generation_defaults_are_read_and_stop_ids_merged_in_front)
     load_model m;
     err e;
     begin(&f, &m);
-    fixture_text(&f, "generation_config.json",
-                 "{\"eos_token_id\":[9,8],\"pad_token_id\":3,\"do_sample\":true,\"temperature\":0.7,"
-                 "\"top_p\":0.95,\"top_k\":20,\"min_p\":0.05,\"presence_penalty\":1.5,"
-                 "\"repetition_penalty\":1.05,\"transformers_version\":\"5\"}");
+    fixture_text(
+        &f, "generation_config.json",
+        "{\"eos_token_id\":[9,8],\"pad_token_id\":3,\"do_sample\":true,\"temperature\":0.7,"
+        "\"top_p\":0.95,\"top_k\":20,\"min_p\":0.05,\"presence_penalty\":1.5,"
+        "\"repetition_penalty\":1.05,\"transformers_version\":\"5\"}");
     CHECK_OK(sidecar_read_all(&m, &e), &e);
     assert_true(m.target.n_eos == 3 && m.target.eos[0] == 9 && m.target.eos[1] == 8);
     assert_true(m.target.eos[2] == 7 && m.target.pad_id == 3);
@@ -98,8 +99,9 @@ TEST(a_template_file_wins_over_tokenizer_config)
     load_model m;
     err e;
     begin(&f, &m);
-    fixture_text(&f, "tokenizer_config.json",
-                 "{\"chat_template\":\"from config\",\"bos_token\":null,\"eos_token\":\"<|im_end|>\"}");
+    fixture_text(
+        &f, "tokenizer_config.json",
+        "{\"chat_template\":\"from config\",\"bos_token\":null,\"eos_token\":\"<|im_end|>\"}");
     CHECK_OK(sidecar_read_all(&m, &e), &e);
     assert_true(str_is(m.chat_template, "from config") && m.bos_token.len == 0);
     assert_true(str_is(m.eos_token, "<|im_end|>"));
@@ -118,10 +120,11 @@ TEST(a_list_of_templates_and_token_objects_are_understood)
     load_model m;
     err e;
     begin(&f, &m);
-    fixture_text(&f, "tokenizer_config.json",
-                 "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"T\"},"
-                 "{\"name\":\"default\",\"template\":\"D\"}],"
-                 "\"bos_token\":{\"content\":\"<s>\",\"lstrip\":false},\"eos_token\":{\"content\":7}}");
+    fixture_text(
+        &f, "tokenizer_config.json",
+        "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"T\"},"
+        "{\"name\":\"default\",\"template\":\"D\"}],"
+        "\"bos_token\":{\"content\":\"<s>\",\"lstrip\":false},\"eos_token\":{\"content\":7}}");
     CHECK_OK(sidecar_read_all(&m, &e), &e);
     assert_true(str_is(m.chat_template, "D") && str_is(m.bos_token, "<s>"));
     assert_int_equal(m.eos_token.len, 0);

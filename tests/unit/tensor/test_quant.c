@@ -7,9 +7,9 @@
 #include "tensor/quant.h"
 
 static const int all_bits[] = {2, 3, 4, 5, 6, 8}, all_groups[] = {32, 64, 128};
-#define EACH_FORMAT(bits, group)                                             \
-    for (int b_ = 0; b_ < 6; b_++)                                           \
-        for (int g_ = 0, bits = all_bits[b_]; g_ < 3; g_++)                  \
+#define EACH_FORMAT(bits, group)                            \
+    for (int b_ = 0; b_ < 6; b_++)                          \
+        for (int g_ = 0, bits = all_bits[b_]; g_ < 3; g_++) \
             for (int group = all_groups[g_], once_ = 1; once_; once_ = 0)
 
 TEST(only_the_formats_of_mlx_are_valid)

@@ -54,13 +54,13 @@ static void check_row(dtype type, const void *bytes, size_t n_bytes, int n, cons
     }
 }
 
-#define CHECK_ROW(dtype_value, c_type, ...)                                             \
-    do {                                                                                \
-        static const c_type in_[] = {__VA_ARGS__};                                      \
-        float want_[16];                                                                \
-        int n_ = (int)(sizeof in_ / sizeof in_[0]);                                     \
-        for (int i_ = 0; i_ < n_; i_++) want_[i_] = (float)in_[i_];                     \
-        check_row(dtype_value, in_, sizeof in_, n_, want_);                             \
+#define CHECK_ROW(dtype_value, c_type, ...)                         \
+    do {                                                            \
+        static const c_type in_[] = {__VA_ARGS__};                  \
+        float want_[16];                                            \
+        int n_ = (int)(sizeof in_ / sizeof in_[0]);                 \
+        for (int i_ = 0; i_ < n_; i_++) want_[i_] = (float)in_[i_]; \
+        check_row(dtype_value, in_, sizeof in_, n_, want_);         \
     } while (0)
 
 TEST(a_row_of_any_plain_type_has_its_values)
@@ -104,9 +104,16 @@ static void make_experts(experts *x)
         x->scales[i] = half_to_bf16((float)test_normal(&seed));
         x->biases[i] = half_to_bf16((float)test_normal(&seed));
     }
-    x->t = (tensor){.type = DTYPE_AFFINE, .n_dims = 3, .shape = {3, 4, 64}, .data = x->codes,
-                    .n_bytes = 3 * 4 * 48, .scales = x->scales, .biases = x->biases,
-                    .scale_type = DTYPE_BF16, .bits = 6, .group = 32};
+    x->t = (tensor){.type = DTYPE_AFFINE,
+                    .n_dims = 3,
+                    .shape = {3, 4, 64},
+                    .data = x->codes,
+                    .n_bytes = 3 * 4 * 48,
+                    .scales = x->scales,
+                    .biases = x->biases,
+                    .scale_type = DTYPE_BF16,
+                    .bits = 6,
+                    .group = 32};
 }
 
 static void check_affine_row(const experts *x, const tensor *t, int row, int64_t flat_row)
