@@ -169,9 +169,9 @@ static status add_word(encode_work *w, str word)
     uint64_t key[WORD_CACHE_BYTES / 8];
     bool has;
     word_cache_slot *slot = word_cache_find(&w->cache, word, key, &has);
+    if (!token_ids_reserve(ids, WORD_CACHE_IDS)) return fail_memory(w);
     if (has) {
         /* Copying all of them is faster than asking how many. */
-        if (!token_ids_reserve(ids, WORD_CACHE_IDS)) return fail_memory(w);
         memcpy(ids->ptr + ids->n, slot->ids, sizeof slot->ids);
         ids->n += slot->n;
     } else {

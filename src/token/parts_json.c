@@ -36,7 +36,7 @@ static status refuse_type(reader *r, const json *v, const char *what)
 {
     const json *type = json_get(v, "type");
     str t = json_is(type, JSON_STRING) ? type->text : STR("?");
-    if (is_null(v)) return FAIL(r, ERR_UNSUPPORTED, v, "no %s: not supported", what);
+    if (is_null(v)) return FAIL(r, ERR_UNSUPPORTED, v, "without %s: not supported", what);
     return FAIL(r, ERR_UNSUPPORTED, v, "%s of type \"%.*s\" is not supported", what,
                 t.len < 60 ? (int)t.len : 60, t.ptr);
 }

@@ -120,23 +120,23 @@ static inline const char *fixture_encode(const tokenizer *t, const char *text)
 }
 
 /* Every prefix of the calls to mem fails once; each failure must be NOMEM and leave nothing. */
-#define FIXTURE_STAIRCASE(expr, e, close)                               \
-    do {                                                                \
-        int64_t stair_live_ = mem_count().n_live;                       \
-        status stair_ = ERR_NOMEM;                                      \
-        for (int64_t n_ = 1; stair_ != ERR_OK; n_++) {                  \
-            mem_fail_at(n_);                                            \
-            stair_ = (expr);                                            \
-            mem_fail_at(0);                                             \
-            if (stair_ != ERR_OK) {                                     \
-                CHECK_STATUS(stair_, ERR_NOMEM);                        \
-                assert_int_equal(mem_count().n_live, stair_live_);      \
-            }                                                           \
-            assert_true(n_ < 5000);                                     \
-        }                                                               \
-        close;                                                          \
-        assert_int_equal(mem_count().n_live, stair_live_);              \
-        (void)(e);                                                      \
+#define FIXTURE_STAIRCASE(expr, e, close)                          \
+    do {                                                           \
+        int64_t stair_live_ = mem_count().n_live;                  \
+        status stair_ = ERR_NOMEM;                                 \
+        for (int64_t n_ = 1; stair_ != ERR_OK; n_++) {             \
+            mem_fail_at(n_);                                       \
+            stair_ = (expr);                                       \
+            mem_fail_at(0);                                        \
+            if (stair_ != ERR_OK) {                                \
+                CHECK_STATUS(stair_, ERR_NOMEM);                   \
+                assert_int_equal(mem_count().n_live, stair_live_); \
+            }                                                      \
+            assert_true(n_ < 5000);                                \
+        }                                                          \
+        close;                                                     \
+        assert_int_equal(mem_count().n_live, stair_live_);         \
+        (void)(e);                                                 \
     } while (0)
 
 #endif

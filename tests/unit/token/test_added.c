@@ -92,8 +92,9 @@ TEST(a_single_word_stands_alone)
     assert_true(fits(t, STR("-ab-"), 0, 1, 3, &b, &e));
     assert_false(fits(t, STR("xab"), 0, 1, 3, &b, &e));
     assert_false(fits(t, STR("ab_"), 0, 0, 2, &b, &e));
-    assert_false(fits(t, STR("\xc3\xa9"
-                             "ab"),
+    assert_false(fits(t,
+                      STR("\xc3\xa9"
+                          "ab"),
                       0, 2, 4, &b, &e));
     assert_false(fits(t, STR("ab\xcc\x81"), 0, 0, 2, &b, &e));     /* a mark */
     assert_false(fits(t, STR("ab\xe2\x80\x8d"), 0, 0, 2, &b, &e)); /* a joiner */

@@ -23,8 +23,9 @@ TEST(the_alphabet_has_256_letters)
 
 TEST(a_character_outside_the_alphabet_is_refused)
 {
-    static const char *const bad[] = {" ", "a b", "\n", "\xc2\xad", "\xc4", "\xc4\xc4", "\xc5\x84",
-                                      "\xe2\x82\xac", "\x80", "\xc3\xa9\xff", "\x7f"};
+    static const char *const bad[] = {" ",    "a b",          "\n",       "\xc2\xad",
+                                      "\xc4", "\xc4\xc4",     "\xc5\x84", "\xe2\x82\xac",
+                                      "\x80", "\xc3\xa9\xff", "\x7f"};
     char out[16];
     size_t n;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)

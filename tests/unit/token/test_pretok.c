@@ -47,10 +47,8 @@ TEST(words_of_known_texts)
 TEST(marks_are_letters_only_in_the_newer_pattern)
 {
     const char *text = "q\xcc\xa7q \xcc\xa7\xcc\xa7 \xcc\xa7q";
-    assert_string_equal(words(PRETOK_QWEN2, text),
-                        "q|\xcc\xa7q| \xcc\xa7\xcc\xa7| \xcc\xa7|q");
-    assert_string_equal(words(PRETOK_QWEN35, text),
-                        "q\xcc\xa7q| \xcc\xa7\xcc\xa7| \xcc\xa7q");
+    assert_string_equal(words(PRETOK_QWEN2, text), "q|\xcc\xa7q| \xcc\xa7\xcc\xa7| \xcc\xa7|q");
+    assert_string_equal(words(PRETOK_QWEN35, text), "q\xcc\xa7q| \xcc\xa7\xcc\xa7| \xcc\xa7q");
 }
 
 TEST(known_patterns_are_known_by_their_text_only)
@@ -66,11 +64,40 @@ TEST(known_patterns_are_known_by_their_text_only)
 
 static size_t put_random(uint64_t *seed, char *out)
 {
-    static const char *const often[] = {
-        " ", " ", "\n", "\r", "\r\n", "\t", "'", "'s", "'LL", "'\xc5\xbf", "'re", "a", "Z", "e",
-        "1", "_", ".", "!", "\xcc\x81", "\xe3\x80\x80", "\xc2\xa0", "\xc2\x85", "\xe2\x80\xa8",
-        "\xe1\xa0\x8e", "\xe4\xb8\xad", "\xc3\xa9", "\xd9\xa1", "\xf0\x9f\x98\x80", "\xe0\xa4\xbe",
-        "\xe1\xb2\x89", "\xf0\xb1\x8d\x90", "\xef\xbf\xbd", "\v", "\x1c"};
+    static const char *const often[] = {" ",
+                                        " ",
+                                        "\n",
+                                        "\r",
+                                        "\r\n",
+                                        "\t",
+                                        "'",
+                                        "'s",
+                                        "'LL",
+                                        "'\xc5\xbf",
+                                        "'re",
+                                        "a",
+                                        "Z",
+                                        "e",
+                                        "1",
+                                        "_",
+                                        ".",
+                                        "!",
+                                        "\xcc\x81",
+                                        "\xe3\x80\x80",
+                                        "\xc2\xa0",
+                                        "\xc2\x85",
+                                        "\xe2\x80\xa8",
+                                        "\xe1\xa0\x8e",
+                                        "\xe4\xb8\xad",
+                                        "\xc3\xa9",
+                                        "\xd9\xa1",
+                                        "\xf0\x9f\x98\x80",
+                                        "\xe0\xa4\xbe",
+                                        "\xe1\xb2\x89",
+                                        "\xf0\xb1\x8d\x90",
+                                        "\xef\xbf\xbd",
+                                        "\v",
+                                        "\x1c"};
     uint64_t pick = test_random(seed);
     if (pick % 4) {
         const char *text = often[(pick >> 8) % (sizeof often / sizeof often[0])];

@@ -40,13 +40,19 @@ TEST(matches_and_what_lies_between_are_parts)
 TEST(empty_matches_cut_too)
 {
     assert_string_equal(parts("x*", "axxb"), "a|xx|b");
-    assert_string_equal(parts("(?=b)", "aab\xc3\xa9" "b"), "aa|b\xc3\xa9|b");
-    assert_string_equal(parts("", "a\xc3\xa9" "b"), "a|\xc3\xa9|b");
+    assert_string_equal(parts("(?=b)", "aab\xc3\xa9"
+                                       "b"),
+                        "aa|b\xc3\xa9|b");
+    assert_string_equal(parts("", "a\xc3\xa9"
+                                  "b"),
+                        "a|\xc3\xa9|b");
 }
 
 TEST(case_folding_knows_the_long_s_and_the_kelvin_sign)
 {
-    assert_string_equal(parts("(?i:'s|k)", "a'\xc5\xbf" "b\xe2\x84\xaa" "c"),
+    assert_string_equal(parts("(?i:'s|k)", "a'\xc5\xbf"
+                                           "b\xe2\x84\xaa"
+                                           "c"),
                         "a|'\xc5\xbf|b|\xe2\x84\xaa|c");
 }
 
@@ -55,7 +61,10 @@ TEST(unicode_16_is_known)
     /* U+31350 and U+105C0 came with 15 and 16, U+16EA0 with 17. */
     assert_string_equal(parts("\\p{L}+", "-\xf0\xb1\x8d\x90\xf0\x90\x97\x80-\xf0\x96\xba\xa0"),
                         "-|\xf0\xb1\x8d\x90\xf0\x90\x97\x80|-\xf0\x96\xba\xa0");
-    assert_string_equal(parts("\\s+", "a\xe1\xa0\x8e" "b"), "a\xe1\xa0\x8e" "b"); /* U+180E */
+    assert_string_equal(parts("\\s+", "a\xe1\xa0\x8e"
+                                      "b"),
+                        "a\xe1\xa0\x8e"
+                        "b"); /* U+180E */
 }
 
 TEST(a_pattern_that_explodes_stops)

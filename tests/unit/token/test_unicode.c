@@ -13,7 +13,8 @@ TEST(ascii_is_block_zero)
         int is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
         int is_digit = c >= '0' && c <= '9';
         int is_space = c == ' ' || (c >= 9 && c <= 13);
-        int want = is_letter * UNICODE_LETTER | is_digit * UNICODE_NUMBER | is_space * UNICODE_SPACE;
+        int want = is_letter * UNICODE_LETTER | is_digit * UNICODE_NUMBER |
+                   is_space * UNICODE_SPACE;
         if (is_letter || is_digit || c == '_') want |= UNICODE_WORD;
         assert_int_equal(unicode_flags(c) & ~UNICODE_NFC_BASE, want);
     }
@@ -56,10 +57,10 @@ TEST(counts_of_classes_are_those_of_unicode_16)
 TEST(normalisation_knows_only_unicode_9)
 {
     assert_true(has(0x301, UNICODE_NFC_CLASS | UNICODE_NFC_CHANGES));
-    assert_true(has(0x1e000, UNICODE_NFC_CLASS)); /* Glagolitic, 9.0 */
-    assert_false(has(0x7fd, UNICODE_NFC_CLASS)); /* NKo, 11.0 */
+    assert_true(has(0x1e000, UNICODE_NFC_CLASS));  /* Glagolitic, 9.0 */
+    assert_false(has(0x7fd, UNICODE_NFC_CLASS));   /* NKo, 11.0 */
     assert_false(has(0x1e2ae, UNICODE_NFC_CLASS)); /* Toto, 14.0 */
-    assert_false(has(0x11935, UNICODE_NFC_BASE)); /* Dives Akuru, 13.0 */
+    assert_false(has(0x11935, UNICODE_NFC_BASE));  /* Dives Akuru, 13.0 */
     assert_true(has(0x2126, UNICODE_NFC_CHANGES) && has(0x1161, UNICODE_NFC_CHANGES));
     assert_true(has(0x1100, UNICODE_NFC_BASE) && has('e', UNICODE_NFC_BASE));
     assert_false(has('q', UNICODE_NFC_BASE));

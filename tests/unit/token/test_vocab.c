@@ -10,14 +10,10 @@ static status open_texts(vocab **v, const char *const *texts, const uint8_t *fla
 }
 
 /* U+0120 is a space, U+010A a line end in the byte alphabet. */
-static const char *const TEXTS[] = {"\xc4\xa0the", NULL, "\xc4\x8a", "<|x|>", "\xc3\xa9", "a b", ""};
-static const uint8_t FLAGS[] = {VOCAB_MODEL,
-                                0,
-                                VOCAB_MODEL,
-                                VOCAB_ADDED | VOCAB_SPECIAL,
-                                VOCAB_ADDED,
-                                VOCAB_MODEL,
-                                VOCAB_MODEL};
+static const char *const TEXTS[] = {"\xc4\xa0the", NULL,  "\xc4\x8a", "<|x|>",
+                                    "\xc3\xa9",    "a b", ""};
+static const uint8_t FLAGS[] = {VOCAB_MODEL, 0,           VOCAB_MODEL, VOCAB_ADDED | VOCAB_SPECIAL,
+                                VOCAB_ADDED, VOCAB_MODEL, VOCAB_MODEL};
 
 TEST(pieces_are_decoded_and_added_tokens_are_as_they_stand)
 {
