@@ -122,13 +122,13 @@ $(BUILD)/riptide: $(BUILD)/obj/cli/cli_main.o $(call libs,all) $(LLHTTP)
 
 # --- tests -------------------------------------------------------------------------------------
 # tests/unit/<folder>/test_x.c links what that folder may use, tests/ops/test_x.c what backend may;
-# tests/model/test_x.c, tests/oracle/x_probe.c, tests/fuzz/fuzz_x.c and bench/x.c link everything,
+# tests/model/test_x.c, tests/oracle/x.c, tests/fuzz/fuzz_x.c and bench/x.c link everything,
 # unless their first line says `links: <folder>`.
 
 TEST_SRCS := $(sort $(wildcard tests/unit/*/test_*.c tests/ops/test_*.c tests/model/test_*.c))
 FAST_SRCS := $(filter tests/unit/% tests/ops/%,$(TEST_SRCS)) \
 	$(shell sed -s -n '1{/tags:.*fast/F;}' /dev/null $(filter tests/model/%,$(TEST_SRCS)))
-PROBE_SRCS := $(sort $(wildcard tests/oracle/*_probe.c))
+PROBE_SRCS := $(sort $(wildcard tests/oracle/*.c))
 FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bins = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 TEST_BINS := $(call bins,$(TEST_SRCS))
