@@ -122,7 +122,8 @@ static inline void sample_build(op_call *c, int i, const op_lanes *lanes)
         policy_of(c, SAMPLE_POLICY, slot)->has_mask = p->has_mask && slot % 3 != 0;
     }
     for (int64_t k = 0; p->has_ties && k < c->buf[SAMPLE_LOGITS].n; k++) {
-        op_f32(c, SAMPLE_LOGITS)[k] = rintf(op_f32(c, SAMPLE_LOGITS)[k] * 2) / 2;
+        float *x = op_f32(c, SAMPLE_LOGITS) + k; /* many share the first place */
+        *x = fminf(rintf(*x * 2) / 2, 3);
     }
     int n_real = c->lanes[0].T - c->lanes[0].n_pad;
     for (int64_t k = 0; k < m.T; k++) {
@@ -130,6 +131,11 @@ static inline void sample_build(op_call *c, int i, const op_lanes *lanes)
         op_i32(c, SAMPLE_ROW)[k] = l < 0 ? n_real + index
                                          : op_i32(c, OP_LANE_ROW)[l] + index -
                                                c->lanes[0].lane[l].first;
+        for (int t = 0; l >= 0 && t < c->lanes[0].lane[l].n_rows; t++) {
+            /* the lane's own ids are likely, so that counting them matters */
+            int id = op_i32(c, OP_IDS)[op_i32(c, OP_LANE_ROW)[l] + t];
+            op_f32(c, SAMPLE_LOGITS)[k * V + id] += 6;
+        }
     }
 }
 
@@ -285,7 +291,8 @@ static inline void select_build(op_call *c, int i, const op_lanes *lanes)
             int first = (int)(test_random(&s) % (uint64_t)p->V);
             float *vals = op_f32(c, SELECT_VALS) + at;
             for (int k = 0; k < p->k; k++) {
-                op_i32(c, SELECT_IDS)[at + k] = (first + k) % p->V;
+                op_i32(c, SELECT_IDS)[at + k] = (first + k * 7) % p->V;
+                if (p->R == 0) vals[k] = rintf(vals[k] / 2); /* ties */
                 for (int j = k; j > 0 && vals[j] > vals[j - 1]; j--) {
                     float moved = vals[j];
                     vals[j] = vals[j - 1];
