@@ -28,12 +28,14 @@ typedef struct {
 } load_model;
 
 /* Open `path`. Every tensor the architecture needs must be there with its shape; extra tensors
- * (vision_tower, mtp) are ignored.
+ * (vision_tower, mtp) are ignored. has_norm_offset is found from the files: how conv1d lies and the
+ * mean of the layer norms must agree.
  *
  * Returns  IO, FORMAT (where = file, msg names tensor or key), UNSUPPORTED, NOMEM
  * Owns     the caller closes m; on failure it is left zeroed */
 status load_model_open(load_model *m, const char *path, err *e);
-/* Configuration and sidecars only: no weight file is mapped. */
+/* Configuration and sidecars only: no weight file is mapped, `weights` is NULL. What only the files
+ * tell is then a guess from the configuration: format, has_norm_offset, a disputed is_tied. */
 status load_model_peek(load_model *m, const char *path, err *e);
 void load_model_close(load_model *m);
 

@@ -4,8 +4,9 @@
  * `model.language_model.` or `language_model.model.` in front ("embed_tokens.weight",
  * "layers.0.linear_attn.in_proj_qkv.weight", "lm_head.weight"; drafts as model-spec 3.6).
  * MoE experts are always "layers.N.mlp.experts.{gate,up,down}_proj.weight" [X, N, K], whether
- * the file has switch_mlp, or a fused gate_up_proj (then views with slice_stride). conv1d is
- * [C, taps]. A quantised module is one AFFINE tensor; its scales and biases are not listed.
+ * the file has switch_mlp, a fused gate_up_proj (then views with slice_stride), or one tensor an
+ * expert (the only form that is copied). conv1d is [C, taps]. A quantised module is one AFFINE
+ * tensor; its scales and biases are not listed. Only what the architecture needs is kept.
  * Thread: read-only after open, any. */
 #ifndef RIPTIDE_LOAD_WEIGHTS_H
 #define RIPTIDE_LOAD_WEIGHTS_H

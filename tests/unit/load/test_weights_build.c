@@ -109,6 +109,7 @@ TEST(each_missing_tensor_is_named)
     begin(&b, (fixture_spec){.is_mlx = true, .bits = 4, .group = 64}, false);
     for (int i = 0; i < b.f.n; i++) {
         fixture_tensor kept = b.f.list[i];
+        if (strstr(kept.name, "layers.1.") || strstr(kept.name, "layers.2.")) continue; /* as 0 */
         char words[200];
         const char *canonical = strstr(kept.name, "lm_head");
         if (!canonical) canonical = kept.name + strlen("language_model.model.");
