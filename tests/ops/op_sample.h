@@ -364,7 +364,14 @@ static inline void accept_build(op_call *c, int i, const op_lanes *lanes)
         op_i32(c, ACCEPT_MAX)[l] = 1 + (int32_t)(test_random(&s) % 24);
         sample_policy *policy = policy_of(c, ACCEPT_POLICY, c->lanes[0].lane[l].slot);
         policy->n_eos = c->lanes[0].lane[l].slot % 4;
-        for (int k = 0; k < 8; k++) policy->eos[k] = (int32_t)(test_random(&s) % ACCEPT_V);
+        for (int k = 0; k < 8; k++) { /* mostly one of the lane's own ids */
+            int n = c->lanes[0].lane[l].n_rows;
+            uint64_t x = test_random(&s);
+            policy->eos[k] = (int32_t)(x % ACCEPT_V);
+            if (n > 0 && x >> 60)
+                policy->eos[k] = op_i32(
+                    c, OP_IDS)[op_i32(c, OP_LANE_ROW)[l] + (int)((x >> 20) % (uint64_t)n)];
+        }
     }
 }
 
