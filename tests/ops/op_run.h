@@ -5,6 +5,7 @@
 #ifndef RIPTIDE_TESTS_OP_RUN_H
 #define RIPTIDE_TESTS_OP_RUN_H
 
+#include "base/mem.h"
 #include "ops/op_call.h"
 
 enum { OP_GUARD = 256, OP_GUARD_BYTE = 0x5a };
@@ -84,7 +85,10 @@ static inline op_result op_run(backend *b, op_call *c)
     for (int i = 0; i < c->n_weights; i++) {
         CHECK_OK(b->ops->weight_open(b, &c->weight[i], c->use[i], &w[i], &e), &e);
     }
-    CHECK_OK(c->run(b, c, view, w), &b->last);
+    mem_guard_begin("an op");
+    status done = c->run(b, c, view, w);
+    mem_guard_end();
+    CHECK_OK(done, &b->last);
     CHECK_OK(b->ops->sync(b), &b->last);
     for (int i = 0; i < c->n_bufs; i++) {
         int64_t n = op_bytes(&c->buf[i], b->act);
