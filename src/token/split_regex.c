@@ -115,8 +115,8 @@ void split_regex_work_close(split_regex_work *w)
     mem_free(w);
 }
 
-/* Find the next match at or after walk->from. An empty one right behind the last is none: the
- * search goes on a character later. */
+/* Find the next match at or after walk->from. An empty one right behind the last, or at the start,
+ * cuts nothing: the search goes on a character later. */
 static status find(const split_regex *r, split_regex_work *w, split_walk *walk, err *e)
 {
     str s = walk->text;
@@ -132,14 +132,14 @@ static status find(const split_regex *r, split_regex_work *w, split_walk *walk, 
             return err_set(e, ERR_LIMIT, "tokenizer", (long)walk->from,
                            "the pre-tokeniser pattern gives up on this text (PCRE2 error %d)", rc);
         const PCRE2_SIZE *at = pcre2_get_ovector_pointer(w->match);
-        if (at[0] == at[1] && walk->had_match && walk->end == at[1]) {
+        if (at[0] == at[1] && walk->end == at[1]) {
             uint32_t cp;
             walk->from += walk->from < s.len ? (size_t)utf8_decode(s, walk->from, &cp) : 1;
             continue;
         }
         walk->begin = at[0];
         walk->end = walk->from = at[1];
-        walk->has_match = walk->had_match = true;
+        walk->has_match = true;
         return ERR_OK;
     }
     walk->is_at_end = true;

@@ -25,8 +25,7 @@ typedef struct {
     size_t from;       /* where the search goes on */
     size_t begin, end; /* the last match */
     bool has_match;    /* it was not given out yet */
-    bool had_match;
-    bool is_at_end; /* there are no more matches */
+    bool is_at_end;    /* there are no more matches */
 } split_walk;
 
 /* The next part: a match, or what lies between two matches; none is empty. *part is empty at the

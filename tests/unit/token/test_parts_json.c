@@ -146,6 +146,12 @@ TEST(what_is_not_known_is_refused_by_name)
          "type \"Digits\""},
         {{.pretokenizer = SPLIT("\"String\":\"x\"", "Isolated")}, ERR_UNSUPPORTED, "but a Regex"},
         {{.pretokenizer = SPLIT("\"Regex\":\"x\"", "Removed")}, ERR_UNSUPPORTED, "not Isolated"},
+        {{.pretokenizer =
+              "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{"
+              "\"Regex\":\"x\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\","
+              "\"add_prefix_space\":true}]}"},
+         ERR_UNSUPPORTED,
+         "a prefix space for each word"},
         {{.decoder = "null"}, ERR_UNSUPPORTED, "without a decoder"},
         {{.decoder = "{\"type\":\"WordPiece\"}"}, ERR_UNSUPPORTED, "a decoder of type"},
     };

@@ -81,14 +81,14 @@ TEST(a_pattern_that_explodes_stops)
     str part;
     int64_t start = clock_ns();
     CHECK_STATUS(split_regex_next(r, w, &walk, &part, &e), ERR_LIMIT);
-    assert_true(clock_ms_since(start) < 5000);
+    assert_true(clock_ms_since(start) < 20000);
     split_regex_work_close(w);
     split_regex_close(r);
 }
 
 TEST(a_long_text_is_no_reason_to_stop)
 {
-    enum { N = 3000000 };
+    enum { N = 24000000 };
     static char text[N];
     split_regex *r = NULL;
     split_regex_work *w = NULL;
