@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests and counts them.
 
-    tests/run.py [--build DIR] [--tag fast|all] [--filter TEXT] [--list]
+    tests/run.py [--build DIR] [--tag fast|all] [--filter TEXT] [--patience N] [--list]
 
 C tests are the programs built from tests/unit, tests/ops and tests/model (one cmocka program a
 file); oracle tests are the scripts tests/oracle/*.py and *.sh. tests/README.md says how to write
@@ -204,13 +204,16 @@ def main():
     parser.add_argument("--build", default="build", help="folder with the built programs")
     parser.add_argument("--tag", choices=("fast", "all"), default="all")
     parser.add_argument("--filter", default="", help="part of a file's or a test's name")
+    parser.add_argument("--patience", type=int, default=1,
+                        help="factor on all time-outs, for builds with a sanitizer")
     parser.add_argument("--list", action="store_true", help="show what would run")
     options = parser.parse_args()
 
     jobs = list(c_jobs(options.build))
     if options.tag == "all":
         jobs += oracle_jobs()
-    jobs = [j for j in jobs if options.tag == "all" or j.is_fast]
+    jobs = [j._replace(timeout=j.timeout * options.patience)
+            for j in jobs if options.tag == "all" or j.is_fast]
     if options.filter and any(options.filter in j.path for j in jobs):
         jobs = [j for j in jobs if options.filter in j.path]
     if options.list:

@@ -9,7 +9,7 @@ test: all $(TEST_BINS) $(PROBE_BINS) ## build and run every test
 	$(PYTHON) tests/run.py --build $(BUILD)
 
 fast: $(FAST_BINS) ## the tests that need no model: units, ops
-	$(PYTHON) tests/run.py --build $(BUILD) --tag fast
+	$(PYTHON) tests/run.py --build $(BUILD) --tag fast $(if $(SAN),--patience 5)
 
 asan: ## the fast tests under the address and undefined behaviour sanitizers
 	$(SUB) BUILD=build/asan OPT=-O1 fast \
