@@ -1,7 +1,7 @@
 #include "token/detok.h"
 
 #include "base/utf8.h"
-#include "token/repair_priv.h"
+#include "token/utf8_repair_priv.h"
 
 void detok_init(detok *d, const vocab *v, bool skips_special)
 {
@@ -26,8 +26,8 @@ static size_t finish_held(detok *d, str s, buf *out)
         d->n_held = (int)j.len;
         return n_new;
     } else {
-        buf_put(out, REPAIR_SIGN, 3);
-        n = repair_length(j, 0); /* the held bytes are such a part: at least those */
+        buf_put(out, UTF8_REPAIR_SIGN, 3);
+        n = utf8_repair_length(j, 0); /* the held bytes are such a part: at least those */
     }
     d->n_held = 0;
     return n - n_held;
@@ -48,8 +48,8 @@ void detok_push_bytes(detok *d, str s, buf *out)
             d->n_held = (int)s.len;
             break;
         }
-        buf_put(out, REPAIR_SIGN, 3);
-        s = str_skip(s, repair_length(s, 0));
+        buf_put(out, UTF8_REPAIR_SIGN, 3);
+        s = str_skip(s, utf8_repair_length(s, 0));
     }
 }
 
@@ -61,6 +61,6 @@ void detok_push(detok *d, int32_t id, buf *out)
 
 void detok_flush(detok *d, buf *out)
 {
-    if (d->n_held > 0) buf_put(out, REPAIR_SIGN, 3);
+    if (d->n_held > 0) buf_put(out, UTF8_REPAIR_SIGN, 3);
     d->n_held = 0;
 }

@@ -3,8 +3,8 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "token/nfc_priv.h"
-#include "token/repair_priv.h"
 #include "token/tokenizer_priv.h"
+#include "token/utf8_repair_priv.h"
 #include "token/word_cache_priv.h"
 
 /* Buffers above this are given back after a call, so that one huge text is not paid for ever. */
@@ -300,9 +300,9 @@ static status join(encode_work *w, const tokenizer_segment *segments, int n)
         if (utf8_check(s) < 0) {
             buf_put_str(&w->text, s);
         } else {
-            size_t n_repaired = repair_count(s);
+            size_t n_repaired = utf8_repair_count(s);
             if (!buf_reserve(&w->text, n_repaired)) return fail_memory(w);
-            repair_write(s, w->text.ptr + w->text.len);
+            utf8_repair_write(s, w->text.ptr + w->text.len);
             w->text.len += n_repaired;
         }
         if (!segments[i].specials) continue;

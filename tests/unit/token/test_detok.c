@@ -2,7 +2,7 @@
 #include "base/utf8.h"
 #include "support/test.h"
 #include "token/detok.h"
-#include "token/repair_priv.h"
+#include "token/utf8_repair_priv.h"
 #include "token/vocab_priv.h"
 
 /* All 256 bytes (those below 0x80 first, then spelled as U+0100 upward would need the alphabet:
@@ -61,7 +61,7 @@ TEST(a_flush_ends_an_unfinished_character_once)
     buf_clear(&out);
     detok_flush(&d, &out);
     detok_flush(&d, &out);
-    assert_true(str_is(buf_str(&out), REPAIR_SIGN));
+    assert_true(str_is(buf_str(&out), UTF8_REPAIR_SIGN));
     buf_fini(&out);
     vocab_close(v);
 }
@@ -114,8 +114,8 @@ TEST(the_cuts_do_not_change_the_text_and_every_part_is_whole)
         }
         detok_flush(&d, &out);
         str s = {bytes, n};
-        assert_int_equal(out.len, repair_count(s));
-        repair_write(s, want);
+        assert_int_equal(out.len, utf8_repair_count(s));
+        utf8_repair_write(s, want);
         assert_memory_equal(out.ptr ? out.ptr : "", want, out.len);
     }
     buf_fini(&out);

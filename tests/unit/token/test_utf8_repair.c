@@ -1,9 +1,9 @@
 #include "base/utf8.h"
 #include "support/guard.h"
 #include "support/test.h"
-#include "token/repair_priv.h"
+#include "token/utf8_repair_priv.h"
 
-#define SIGN REPAIR_SIGN
+#define SIGN UTF8_REPAIR_SIGN
 
 /* Maximal parts: the examples of the Unicode standard, table 3-8, and their like. */
 TEST(each_maximal_part_becomes_one_sign)
@@ -26,8 +26,8 @@ TEST(each_maximal_part_becomes_one_sign)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char out[64];
-        assert_int_equal(repair_count(cases[i].in), cases[i].out.len);
-        repair_write(cases[i].in, out);
+        assert_int_equal(utf8_repair_count(cases[i].in), cases[i].out.len);
+        utf8_repair_write(cases[i].in, out);
         assert_memory_equal(out, cases[i].out.ptr, cases[i].out.len);
     }
 }
@@ -45,9 +45,9 @@ TEST(any_bytes_become_well_formed_text_without_a_look_beyond)
                                               : (unsigned char)test_random(&seed);
         char *in = guard_copy(bytes, n);
         str s = {in, n};
-        size_t n_out = repair_count(s);
+        size_t n_out = utf8_repair_count(s);
         assert_true(n_out <= sizeof out);
-        repair_write(s, out);
+        utf8_repair_write(s, out);
         assert_int_equal(utf8_check((str){out, n_out}), -1);
         if (utf8_check(s) < 0) assert_true(str_equal(s, (str){out, n_out}));
         guard_free(in, n);

@@ -1,8 +1,8 @@
-#include "token/repair_priv.h"
+#include "token/utf8_repair_priv.h"
 
 #include "base/utf8.h"
 
-size_t repair_length(str s, size_t pos)
+size_t utf8_repair_length(str s, size_t pos)
 {
     for (size_t n = s.len - pos < 3 ? s.len - pos : 3; n > 1; n--)
         if ((size_t)utf8_tail(str_slice(s, pos, pos + n)) == n) return n;
@@ -19,19 +19,19 @@ static size_t repair(str s, char *out)
         if (out && n_good > 0) memcpy(out + n, s.ptr, n_good);
         n += n_good;
         if (bad < 0) break;
-        if (out) memcpy(out + n, REPAIR_SIGN, 3);
+        if (out) memcpy(out + n, UTF8_REPAIR_SIGN, 3);
         n += 3;
-        s = str_skip(s, n_good + repair_length(s, n_good));
+        s = str_skip(s, n_good + utf8_repair_length(s, n_good));
     }
     return n;
 }
 
-size_t repair_count(str s)
+size_t utf8_repair_count(str s)
 {
     return repair(s, NULL);
 }
 
-void repair_write(str s, char *out)
+void utf8_repair_write(str s, char *out)
 {
     repair(s, out);
 }
