@@ -99,6 +99,17 @@ static status exec_if(jrt *r, const jscope *s, const jnode *n, jflow *flow)
     return jexec(r, s, n->branch.otherwise.first, flow);
 }
 
+/* What a filter or call block prints must be a text already: jinja2 joins it without str(). */
+static status print_block(jrt *r, const jscope *s, const jnode *n, jvalue v)
+{
+    r->pos = n->pos;
+    if (v.kind != JVALUE_STR)
+        return jrt_fail(r, ERR_FORMAT, "the block gives '%s' where text is expected",
+                        jvalue_type_name(v));
+    jbuilder_put_text(s->out, v.s);
+    return ERR_OK;
+}
+
 /* The text of a set block or filter block, with its filters applied. A jump out of the block drops
  * the text. */
 static status exec_block(jrt *r, const jscope *s, const jnode *n, jflow *flow)
@@ -120,7 +131,7 @@ static status exec_block(jrt *r, const jscope *s, const jnode *n, jflow *flow)
     if (n->kind == JNODE_SET_BLOCK)
         TRY(jexec_assign(r, s, n->block.target, text));
     else
-        TRY(jprint_str(r, s->out, text));
+        TRY(print_block(r, s, n, text));
     jexec_leave_frame(s, &n->block.frame);
     return ERR_OK;
 }
@@ -156,7 +167,7 @@ static status exec_call_block(jrt *r, const jscope *s, const jnode *n)
         TRY(jeval_call(r, s, n->macro.call, &caller, &text));
     else
         TRY(jcall_macro(r, caller.macro, &(jcall){0}, &text));
-    return jprint_str(r, s->out, text);
+    return print_block(r, s, n, text);
 }
 
 static status exec_one(jrt *r, const jscope *s, const jnode *n, jflow *flow)

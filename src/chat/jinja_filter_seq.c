@@ -37,7 +37,7 @@ static status f_last(jrt *r, jvalue self, const jvalue *a, const jcall *call, jv
     if (l->n == 0)
         return jrt_undefined(r, (str){"", 0}, self.kind, "No last item, sequence was empty.", out);
     *out = l->items[l->n - 1];
-    return ERR_OK;
+    return self.kind == JVALUE_STR ? jfilter_mark(r, out, self.s->is_safe) : ERR_OK;
 }
 
 static status next_reversed(jrt *r, jiter *it, jvalue *item, bool *has_item)

@@ -155,8 +155,6 @@ static status f_truncate(jrt *r, jvalue self, const jvalue *a, const jcall *call
     const jtext *t = NULL, *end = &dots;
     int64_t length = 255, leeway = 5;
     bool cut_words = false;
-    if (self.kind != JVALUE_STR) return jrt_fail_type(r, "object cannot be truncated", self);
-    t = self.s;
     TRY(jarg_int(r, a[0], "length", &length));
     TRY(jarg_bool(r, a[1], &cut_words));
     TRY(jarg_text(r, a[2], "end", &end));
@@ -164,10 +162,13 @@ static status f_truncate(jrt *r, jvalue self, const jvalue *a, const jcall *call
     int64_t end_length = junicode_count(end->s);
     if (length < end_length || leeway < 0)
         return jrt_fail(r, ERR_FORMAT, "truncate: length %lld is too short", (long long)length);
-    if (junicode_count(t->s) - leeway <= length) {
+    int64_t n = jvalue_length(self);
+    if (n >= 0 && n - leeway <= length) {
         *out = self;
         return ERR_OK;
     }
+    if (self.kind != JVALUE_STR) return jrt_fail_type(r, "object cannot be truncated", self);
+    t = self.s;
     size_t to = junicode_offset(t->s, length - end_length);
     for (size_t i = to; !cut_words && i > 0; i--) {
         if (t->s.ptr[i - 1] != ' ') continue;

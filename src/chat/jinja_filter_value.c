@@ -213,7 +213,7 @@ static status f_filesizeformat(jrt *r, jvalue self, const jvalue *a, const jcall
     char text[400];
     if (bytes == 1) return jrt_c_text(r, "1 Byte", out);
     if (bytes < base) {
-        snprintf(text, sizeof text, "%.0f Bytes", trunc(bytes));
+        snprintf(text, sizeof text, "%.0f Bytes", bytes > -1 && bytes < 1 ? 0 : trunc(bytes));
         return jrt_text(r, str_from(text), out);
     }
     double unit = base;

@@ -42,6 +42,7 @@ static status add_pair(jrt *r, jdict *d, jvalue key, jvalue value)
 
 static status add_pairs(jrt *r, jdict *d, jvalue from)
 {
+    if (from.kind == JVALUE_UNDEFINED) return jrt_fail_undefined(r, from);
     if (from.kind == JVALUE_DICT) {
         TRY(jrt_spend(r, from.dict->n));
         for (int64_t i = 0; i < from.dict->n; i++)

@@ -53,6 +53,7 @@ static status next_of_str(jrt *r, jiter *it, jvalue *item, bool *has_item)
     uint32_t cp;
     size_t from = (size_t)it->at, to = from + (size_t)junicode_at(t->s, from, &cp);
     const jtext *one = jtext_slice(r->a, t, from, to);
+    if (one) one = jtext_mark(r->a, one, false); /* iterating over Markup gives plain characters */
     if (!one) return jrt_fail_memory(r);
     it->at = (int64_t)to;
     *item = jvalue_text(one);

@@ -208,7 +208,8 @@ static status m_removeprefix(jrt *r, jvalue self, const jvalue *a, const jcall *
     const jtext *t = NULL;
     TRY(jarg_text(r, a[0], "the prefix", &t));
     size_t from = str_starts(self.s->s, t->s) ? t->s.len : 0;
-    return jslice_text(r, self.s, from, self.s->s.len, out);
+    TRY(jslice_text(r, self.s, from, self.s->s.len, out));
+    return jfilter_mark(r, out, false);
 }
 
 static status m_removesuffix(jrt *r, jvalue self, const jvalue *a, const jcall *call, jvalue *out)
@@ -217,7 +218,8 @@ static status m_removesuffix(jrt *r, jvalue self, const jvalue *a, const jcall *
     const jtext *t = NULL;
     TRY(jarg_text(r, a[0], "the suffix", &t));
     size_t n = self.s->s.len;
-    return jslice_text(r, self.s, 0, str_ends(self.s->s, t->s) ? n - t->s.len : n, out);
+    TRY(jslice_text(r, self.s, 0, str_ends(self.s->s, t->s) ? n - t->s.len : n, out));
+    return jfilter_mark(r, out, false);
 }
 
 static status m_join(jrt *r, jvalue self, const jvalue *a, const jcall *call, jvalue *out)

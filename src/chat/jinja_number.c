@@ -341,16 +341,14 @@ bool jnumber_float_of_text(str s, double *out)
         return true;
     }
     if (str_to_double(t, out)) return true;
-    /* Out of range is infinite; what is not a number has other letters than e. */
-    bool has_digit = false;
-    for (size_t i = 0; i < t.len; i++) {
-        has_digit |= text[i] >= '0' && text[i] <= '9';
-        if (!strchr("0123456789.eE+-", text[i])) return false;
-    }
+    /* What is a number but no finite one has a large exponent or very many digits. */
+    size_t n_mantissa = strcspn(text, "eE");
+    const char *digits = text + n_mantissa + (n_mantissa < t.len);
+    digits += *digits == '-' || *digits == '+';
+    bool is_number = n_mantissa == t.len || (*digits && strspn(digits, "0123456789") == strlen(digits));
     double probe;
-    size_t e = strcspn(text, "eE");
-    if (!has_digit || e == t.len || !str_to_double(str_slice(t, 0, e), &probe)) return false;
-    if (strspn(text + e + 1, "+-") > 1 || !strpbrk(text + e + 1, "0123456789")) return false;
+    str mantissa = str_slice(t, 0, n_mantissa < 300 ? n_mantissa : 300);
+    if (!is_number || !str_to_double(mantissa, &probe)) return false;
     *out = is_negative ? -INFINITY : INFINITY;
     return true;
 }
@@ -409,6 +407,7 @@ const char *jnumber_floor(jvalue v, int64_t digits, bool is_ceil, jvalue *out)
     double unit = pow(10, (double)digits);
     if (!isfinite(unit) || unit == 0) return TOO_BIG;
     x *= unit;
-    *out = jvalue_float((is_ceil ? ceil(x) : floor(x)) / unit);
+    x = is_ceil ? ceil(x) : floor(x);
+    *out = jvalue_float(x == 0 ? 0 : x / unit); /* Python goes through an integer: no -0.0 */
     return NULL;
 }

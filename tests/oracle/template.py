@@ -18,9 +18,11 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+import warnings
 
 import jinja2
 import jinja2.ext
@@ -168,7 +170,7 @@ class Tally:
         self.bad.append(label)
         if len(self.bad) <= 40 or self.verbose:
             print(f"DIFFERENCE {label}: {what}")
-            if len(source) < 400:
+            if len(source) < 800:
                 print(f"  template: {source!r}")
             if self.verbose:
                 print(f"  variables: {json.dumps(variables)[:600]}")
@@ -255,8 +257,11 @@ def run_fuzz(args, env, driver):
         if isinstance(python[1], RecursionError) or template_cases.is_unfair(source, python):
             tally.counts["left out"] += 1
             continue
-        tally.compare("fuzz", source, {}, python,
-                      driver.ask({"template": source, "vars": variables}))
+        answer = driver.ask({"template": source, "vars": variables})
+        if re.search(r"beyond 64 bits|is complex", answer.get("error", "")):
+            tally.counts["left out"] += 1
+            continue
+        tally.compare("fuzz", source, {}, python, answer)
     tally.line(f"random templates, seed {args.seed}")
     return n_fixed_bad + tally.counts["differences"]
 
@@ -269,12 +274,16 @@ def main():
     parser.add_argument("--configs", nargs="*", default=[])
     parser.add_argument("--fuzz", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--only-fuzz", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
+    warnings.simplefilter("ignore", SyntaxWarning)
     env = make_environment()
     driver = Driver(args.build)
-    bad = run_vectors(driver)
-    bad += run_matrix(args, env, driver).counts["differences"]
+    bad = 0
+    if not args.only_fuzz:
+        bad = run_vectors(driver)
+        bad += run_matrix(args, env, driver).counts["differences"]
     bad += run_fuzz(args, env, driver)
     sys.exit(1 if bad else 0)
 

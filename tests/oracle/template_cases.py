@@ -212,7 +212,7 @@ def fixed_sources():
         "{{ not 1 == 2 }} {{ 1 < 2 < 3 < 2 }} {{ 1 in [1] in [[1]] }}",
         "{{ 1 ~ 2 + 3 ~ 4 }} {{ 'a' ~ none ~ true ~ 1.0 ~ [1, 'x'] ~ {'k': (1,)} }}",
         "{{ x }}{{ x.y is defined }}", "{{ x is defined }} {{ d.q.r }}", "{{ d.q is defined }}",
-        "{{ d.items }}", "{{ dn.items() | list }} {{ dn['items'] }}", "{{ dn.items is callable }}",
+        "{{ dn.items() | list }} {{ dn['items'] }}", "{{ dn.items is callable }}",
         "{{ l[::-1] }} {{ s[1:4] }} {{ s[-3:] }} {{ l[5:] }} {{ s[::2] }} {{ u[2:0:-1] }}",
         "{{ l.append(1) }}", "{{ d.update({}) }}", "{{ ''.__class__ }}", "{{ s._x }}",
         "{% for i in l %}{{ loop.index }}{{ loop.first }}{{ loop.last }}{{ loop.revindex }}"
@@ -306,7 +306,7 @@ def fixed_sources():
         "{% for i in range(3) %}{% for j in range(i) %}{{ loop.index }}{% if j %}{% break %}{% endif %}{% endfor %}{% endfor %}",
         "{{ ['a', 'b'] | map('upper') | join }} {{ ['a'] | map('replace', 'a', 'b') | list }}",
         "{{ [[1, 2], [3]] | map('first') | list }} {{ o | map('attr', 'name') | list }}",
-        "{{ s | attr('upper') }}", "{{ d | attr('a') is defined }} {{ s.upper() | attr('lower')() }}",
+        "{{ d | attr('a') is defined }} {{ s.upper() | attr('lower')() }}",
         "{{ l | join(', ', attribute='x') }} {{ 'abc' | join('-') }} {{ d | join('-') }} {{ d | list }}",
         "{{ d | length }} {{ s | count }} {{ x | length }} {{ none | default('d', true) }} {{ x | d('e') }}",
         "{{ 5 | string ~ 5 }} {{ [1, 'a'] | string }} {{ none | string }} {{ true | lower }} {{ 12 | upper }}",
@@ -317,36 +317,78 @@ def fixed_sources():
 
 
 class Generator:
-    """Random templates from a grammar: mostly sensible ones, so that both sides get far."""
+    """Random templates from a grammar. Most expressions are well typed, so that both sides get far;
+    some are not, so that errors are compared too. Slices are only taken of variables: jinja2 folds
+    constants, and a folded slice of a number is undefined where an evaluated one is an error."""
 
-    NAMES = list(fuzz_variables()) + ["undef", "i", "ns.v", "x"]
-    LITERALS = ["0", "1", "2", "-1", "3", "10", "0.5", "2.0", "1e3", "'a'", "'b,c'", "''", "' x '",
-                "'é'", "\"it's\"", "'\\n'", "true", "false", "none", "[]", "{}", "()", "[1, 2]",
-                "['x', 'y']", "{'k': 1}", "(1, 'a')"]
-    BINARY = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in",
-              "and", "or"]
-    FILTERS = ["upper", "lower", "title", "capitalize", "trim", "length", "first", "last", "list",
-               "string", "int", "float", "abs", "reverse", "sort", "unique | list", "join", "join(',')",
-               "tojson", "default('d')", "default('d', true)", "round", "round(1)", "sum", "min", "max",
-               "escape", "safe", "replace('a', 'b')", "replace('l', '')", "indent(2)", "truncate(4)",
-               "batch(2) | list", "slice(2) | list", "map('string') | list", "map('upper') | join('-')",
-               "select | list", "reject('none') | list", "select('string') | list", "wordcount",
-               "map(attribute='name') | list", "selectattr('age') | list | length", "dictsort",
-               "items | list", "center(9)", "format(1)", "urlencode", "count", "tojson(indent=1)",
-               "groupby('age') | list | length", "sort(reverse=true)", "filesizeformat", "attr('a')",
-               "unique(true) | list", "int(5)", "float(1.5)", "round(0, 'ceil')", "join('|', 'name')"]
+    VARIABLES = {
+        "str": ["s", "t", "u", "e", "q", "s", "x"], "num": ["n", "m", "z", "f", "h", "b", "n"],
+        "list": ["l", "ls", "lm", "em", "o", "l", "ls"], "dict": ["d", "ed", "dn", "d", "o[0]"],
+        "any": ["undef", "nil", "c", "i", "ns.v", "x", "g"],
+    }
+    LITERALS = {
+        "str": ["'a'", "'b,c'", "''", "' x '", "'é'", '"it\'s"', "'\\n'", "'<b>'", "'aXbXc'", "'12'"],
+        "num": ["0", "1", "2", "-1", "3", "10", "0.5", "2.0", "1e3", "true", "7", "1.25"],
+        "list": ["[]", "[1, 2]", "['x', 'y']", "(1, 'a')", "[3, 1, 2]", "['b', 'A']", "[[1], [2, 3]]"],
+        "dict": ["{}", "{'k': 1}", "{'a': 'x', 'b': [1, none]}", "{1: 'one'}"],
+        "any": ["none", "true", "false", "()", "1", "'a'"],
+    }
+    # operand type, text after it, result type
+    SUFFIXES = [
+        *[("str", f" | {f}", "str") for f in (
+            "upper", "lower", "title", "capitalize", "trim", "replace('a', 'b')", "replace('l', '')",
+            "indent(2)", "indent(1, true)", "truncate(4)", "truncate(5, true, '')", "center(9)", "escape",
+            "safe", "string", "reverse", "urlencode", "trim('Hd')", "forceescape", "default('d', true)",
+            "replace('', '-')", "format", "join('.')", "first", "last")],
+        *[("str", f".{f}", "str") for f in (
+            "upper()", "lower()", "strip()", "title()", "replace('l', 'L')", "replace('l', 'L', 1)",
+            "capitalize()", "rstrip('d')", "lstrip(' H')", "center(8)", "zfill(8)", "swapcase()",
+            "removeprefix('He')", "removesuffix('d')", "ljust(7, '.')", "rjust(7)", "expandtabs(4)",
+            "join(ls)", "join(['x', 'y'])", "format(1, 'b')")],
+        *[("str", f".{f}", "num") for f in (
+            "find('o')", "count('l')", "startswith('H')", "endswith(('d', 'a'))", "isdigit()", "isalpha()",
+            "rfind('l')", "islower()", "isupper()", "istitle()", "isspace()", "isalnum()", "find('')",
+            "isidentifier()", "isnumeric()", "isascii()", "isprintable()", "index('')", "count('')")],
+        *[("str", f".{f}", "list") for f in (
+            "split()", "split(',')", "split('l', 1)", "splitlines()", "rsplit(',', 1)", "partition('o')",
+            "rsplit()", "rsplit(none, 1)", "rpartition('l')", "splitlines(true)", "split(maxsplit=1)")],
+        *[("str", f" | {f}", "num") for f in ("length", "int", "float", "wordcount", "int(5)", "float(1.5)",
+                                              "count", "int(0, 16)")],
+        ("str", " | list", "list"), ("str", " | map('upper') | list", "list"),
+        *[("num", f" | {f}", "num") for f in ("abs", "int", "float", "round", "round(1)", "round(0, 'ceil')",
+                                              "round(1, 'floor')", "round(-1)", "default(3, true)")],
+        *[("num", f" | {f}", "str") for f in ("string", "tojson", "filesizeformat", "center(5)")],
+        *[("list", f" | {f}", "list") for f in (
+            "list", "sort", "unique | list", "batch(2) | list", "batch(2, 'f') | list", "slice(2) | list",
+            "slice(2, 0) | list", "map('string') | list", "select | list", "reject('none') | list",
+            "select('string') | list", "reverse | list", "sort(reverse=true)", "map(attribute='name') | list",
+            "selectattr('age') | list", "unique(true) | list", "map('default', 'x') | list",
+            "map(attribute='name', default='?') | list", "rejectattr('tags') | list", "select('odd') | list",
+            "selectattr('age', 'gt', 3) | list", "groupby('age')", "groupby('name', default='z') | list",
+            "sort(attribute='name')", "map('length') | list", "map('tojson') | list", "select('in', l) | list")],
+        *[("list", f" | {f}", "str") for f in (
+            "join", "join(',')", "tojson", "tojson(indent=1)", "string", "join('|', 'name')",
+            "tojson(separators=(',', ':'))", "map('upper') | join('-')", "map('e') | join")],
+        *[("list", f" | {f}", "num") for f in ("length", "count", "sum", "select | list | length",
+                                              "sum(attribute='age')", "sum(start=3)")],
+        *[("list", f" | {f}", "any") for f in ("first", "last", "min", "max", "max(attribute='age')")],
+        ("list", ".count(1)", "num"), ("list", ".index(1)", "num"), ("list", ".copy()", "list"),
+        *[("dict", f" | {f}", "list") for f in ("dictsort", "items | list", "list", "dictsort(by='value')",
+                                               "dictsort(true, reverse=true)")],
+        *[("dict", f".{f}", "list") for f in ("items() | list", "keys() | list", "values() | list")],
+        *[("dict", f" | {f}", "str") for f in ("tojson", "tojson(indent=2)", "tojson(sort_keys=true)",
+                                               "string", "urlencode")],
+        *[("dict", f"{f}", "any") for f in ("['a']", ".a", ".k", ".get('a')", ".get('zz', 3)", "['zz']",
+                                            " | attr('a')", ".zz")],
+        ("dict", " | length", "num"), ("dict", ".copy()", "dict"),
+    ]
     TESTS = ["defined", "undefined", "none", "string", "number", "integer", "float", "mapping", "iterable",
              "sequence", "boolean", "true", "false", "odd", "even", "divisibleby(2)", "divisibleby 3",
              "in([1, 'a'])", "eq(1)", "ne 'a'", "lt(3)", "ge 1", "sameas(none)", "lower", "upper",
-             "callable", "escaped"]
-    METHODS = ["upper()", "lower()", "strip()", "split()", "split(',')", "split('l', 1)", "title()",
-               "startswith('H')", "endswith('d')", "replace('l', 'L')", "find('o')", "count('l')",
-               "capitalize()", "isdigit()", "isalpha()", "splitlines()", "rstrip('d')", "lstrip(' H')",
-               "items() | list", "keys() | list", "values() | list", "get('a')", "get('zz', 3)", "index(1)",
-               "count(1)", "join(ls)", "center(8)", "rsplit(',', 1)", "partition('o')", "zfill(8)",
-               "swapcase()", "format(1, 2)", "removeprefix('He')", "rfind('l')", "casefold" "x"]
-    SUBSCRIPTS = ["[0]", "[-1]", "[1:]", "[:2]", "[::-1]", "[::2]", "['a']", ".a", ".name", "[5]", "[n]",
-                  "[-2:]", ".C", "['k']", "[1:-1]", "[z]", ".items", ".0"]
+             "callable", "escaped", "in d", "equalto s", "filter", "test"]
+    SLICES = ["[0]", "[-1]", "[1:]", "[:2]", "[::-1]", "[::2]", "[5]", "[n]", "[-2:]", "[1:-1]", "[z]",
+              "[4:1:-2]", "[n:]", "[:m]", "[100]", "[nil:2]"]
+    TYPES = ["str", "str", "num", "num", "list", "list", "dict", "any"]
 
     def __init__(self, seed):
         self.r = random.Random(seed)
@@ -354,79 +396,108 @@ class Generator:
     def pick(self, items):
         return self.r.choice(items)
 
-    def expression(self, depth):
-        r = self.r.random()
-        if depth <= 0 or r < 0.16:
-            return self.pick(self.NAMES) if self.r.random() < 0.65 else self.pick(self.LITERALS)
-        e = lambda: self.expression(depth - 1)
-        if r < 0.34:
-            return f"{self.operand(depth)} {self.pick(self.BINARY)} {self.operand(depth)}"
-        if r < 0.52:
-            return f"{self.operand(depth)} | {self.pick(self.FILTERS)}"
-        if r < 0.60:
-            no = self.pick(["", "not "])
-            return f"{self.operand(depth)} is {no}{self.pick(self.TESTS)}"
-        if r < 0.72:
-            return f"{self.operand(depth)}.{self.pick(self.METHODS)}"
-        if r < 0.80:
-            return f"{self.operand(depth)}{self.pick(self.SUBSCRIPTS)}"
-        if r < 0.84:
-            return f"{e()} if {e()} else {e()}"
-        if r < 0.86:
-            return f"{e()} if {e()}"
-        if r < 0.89:
-            return f"{self.pick(['not ', '-', '+', 'not '])}{self.operand(depth)}"
-        if r < 0.92:
-            return f"[{e()}, {e()}]"
-        if r < 0.94:
-            return f"{{'a': {e()}, 'b': {e()}}}"
-        if r < 0.96:
-            return f"{e()} {self.pick(['<', '==', 'in', '>'])} {e()} {self.pick(['<', '!=', '>='])} {e()}"
-        if r < 0.98:
-            return f"range({self.pick(['n', '3', '1, 4', '5, 0, -2', 'z'])}) | list"
-        return f"'%s{self.pick(['', ' %d', '%%', ' %.1f', '%5s|', '%-4d|'])}' % ({e()}, {e()})"
+    def leaf(self, kind):
+        if self.r.random() < 0.05:
+            kind = self.pick(self.TYPES)
+        return self.pick(self.VARIABLES[kind] if self.r.random() < 0.6 else self.LITERALS[kind])
 
-    def operand(self, depth):
-        text = self.expression(depth - 1)
-        return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+    def of(self, kind, depth):
+        """An expression that is probably of that type."""
+        r = self.r.random()
+        if r < 0.04:
+            kind = self.pick(self.TYPES)
+        if depth <= 0 or r < 0.2:
+            return self.leaf(kind)
+        if r < 0.28:
+            test = self.of("any", depth - 1)
+            return f"{self.operand(kind, depth)} if {test} else {self.operand(kind, depth)}"
+        if r < 0.62:
+            ways = [x for x in self.SUFFIXES if x[2] == kind or kind == "any"]
+            if ways:
+                source, suffix, _ = self.pick(ways)
+                return self.operand(source, depth) + suffix
+        o = lambda k: self.operand(k, depth)
+        if kind == "str":
+            return self.pick([
+                lambda: f"{o('str')} + {o('str')}", lambda: f"{o('any')} ~ {o('num')} ~ {o('list')}",
+                lambda: f"{o('str')} * {self.pick(['2', 'n', 'z', '0'])}",
+                lambda: f"{self.pick(['s', 't', 'u', 'q'])}{self.pick(self.SLICES)}",
+                lambda: f"'%s{self.pick(['', ' %d', ' %%', ' %.1f', '%5s|', '%-4d|', '%x', '%r', '%05d'])}'"
+                        f" % ({o('any')}, {o('num')})",
+                lambda: f"'{{}}{self.pick(['{}', '{:>6}', '{!r}', '{:<4}|', '{:^7}'])}'.format({o('num')}, "
+                        f"{o('str')})"])()
+        if kind == "num":
+            return self.pick([
+                lambda: f"{o('num')} {self.pick(['+', '-', '*', '/', '//', '%', '**'])} {o('num')}",
+                lambda: f"{o('num')} {self.pick(['<', '<=', '>', '>=', '==', '!='])} {o('num')}",
+                lambda: f"{o('str')} {self.pick(['<', '==', '!=', 'in', 'not in'])} {o('str')}",
+                lambda: f"{o('any')} {self.pick(['in', 'not in', '=='])} {o('list')}",
+                lambda: f"{o('num')} < {o('num')} {self.pick(['<', '==', '>='])} {o('num')}",
+                lambda: f"{self.pick(['not ', '-', '+'])}{o('num')}",
+                lambda: f"{o('any')} is {self.pick(['', 'not '])}{self.pick(self.TESTS)}"])()
+        if kind == "list":
+            return self.pick([
+                lambda: f"{o('list')} + {o('list')}", lambda: f"[{o('any')}, {o('num')}]",
+                lambda: f"{self.pick(['l', 'ls', 'lm', 'o'])}{self.pick(self.SLICES)}",
+                lambda: f"range({self.pick(['n', '3', '1, 4', '5, 0, -2', 'z'])}) | list",
+                lambda: f"[{o('str')}] * 2", lambda: f"({o('num')}, {o('str')})"])()
+        if kind == "dict":
+            return self.pick([
+                lambda: f"{{'a': {o('any')}, 'b': {o('list')}}}", lambda: f"dict(a={o('num')}, z={o('str')})",
+                lambda: f"dict({o('dict')}, q={o('any')})", lambda: f"{{{o('num')}: {o('str')}}}"])()
+        return self.pick([
+            lambda: f"{o('any')} {self.pick(['and', 'or'])} {o('any')}", lambda: f"not {o('any')}",
+            lambda: f"{o('list')}[0]", lambda: f"{o('str')} if {o('any')}",
+            lambda: self.of(self.pick(self.TYPES), depth - 1)])()
+
+    def operand(self, kind, depth):
+        text = self.of(kind, depth - 1)
+        return text if re.fullmatch(r"[a-z]\w*", text) else f"({text})"
+
+    def expression(self, depth):
+        return self.of(self.pick(self.TYPES), depth)
 
     def statement(self, depth):
         r = self.r.random()
         if depth <= 0 or r < 0.35:
             return "{{ " + self.expression(3) + " }}"
         if r < 0.45:
-            return self.pick([" ", "\n", "x\n", "  y", "\n\n", "\t"])
+            return self.pick([" ", "\n", "x\n", "  y", "\n\n", "\t", "{# c #}\n", "{#- c -#} "])
         body = lambda: "".join(self.statement(depth - 1) for _ in range(self.r.randint(1, 3)))
-        o, c = self.pick(["{%", "{%-", "{%+"]), self.pick(["%}", "-%}", "%}\n"])
+        o, c = self.pick(["{%", "{%-", "{%+"]), self.pick(["%}", "-%}", "%}\n", "+%}\n"])
         tag = lambda text: f"{o} {text} {c}"
         if r < 0.56:
             middle = tag("else") + body() if self.r.random() < 0.4 else ""
             if self.r.random() < 0.3:
-                middle = tag(f"elif {self.expression(2)}") + body() + middle
-            return tag(f"if {self.expression(2)}") + body() + middle + tag("endif")
+                middle = tag(f"elif {self.of('any', 2)}") + body() + middle
+            return tag(f"if {self.of('any', 2)}") + body() + middle + tag("endif")
         if r < 0.68:
-            source = self.pick(["l", "ls", "o", "d", "range(3)", "s", "em", self.expression(1)])
-            test = self.pick(["", "", f" if {self.expression(1)}"])
+            source = self.pick(["l", "ls", "o", "d", "range(3)", "s", "em", self.of("list", 2)])
+            test = self.pick(["", "", f" if {self.of('any', 1)}", " if i"])
             inner = body() + self.pick(["", "{{ loop.index }}", "{{ loop.last }}", "{{ loop.length }}",
-                                        "{{ loop.previtem }}", "{% if loop.first %}{% continue %}{% endif %}",
-                                        "{% if i == 2 %}{% break %}{% endif %}"])
+                                        "{{ loop.previtem }}", "{{ loop.nextitem is defined }}",
+                                        "{% if loop.first %}{% continue %}{% endif %}", "{{ loop.revindex }}",
+                                        "{% if i == 2 %}{% break %}{% endif %}", "{{ loop.changed(i) }}"])
             other = tag("else") + body() if self.r.random() < 0.3 else ""
             return tag(f"for i in {source}{test}") + inner + other + tag("endfor")
         if r < 0.80:
-            name = self.pick(["x", "n", "s", "x", "l"])
-            return tag(f"set {name} = {self.expression(2)}")
+            name, kind = self.pick([("x", "str"), ("n", "num"), ("s", "str"), ("l", "list"), ("d", "dict")])
+            return tag(f"set {name} = {self.of(kind, 2)}")
         if r < 0.84:
-            return tag("set x") + body() + tag("endset")
+            return tag("set x" + self.pick(["", " | upper", " | trim | title"])) + body() + tag("endset")
         if r < 0.88:
             return tag("set ns = namespace(v=1)") + tag(f"set ns.v = {self.expression(2)}")
         if r < 0.91:
             return tag("filter " + self.pick(["upper", "trim", "replace('a', 'b')", "length"])) + body() + \
                 tag("endfilter")
         if r < 0.94:
-            return tag(f"with x = {self.expression(2)}, n = x") + body() + tag("endwith")
+            return tag(f"with x = {self.of('str', 2)}, n = x") + body() + tag("endwith")
         if r < 0.98:
-            arg = self.pick(["x", "x, y=2", "x=n", ""])
-            call = "{{ m(" + self.pick(["1", "n", "", "x=3", "1, 2"]) + ") }}"
+            arg = self.pick(["x", "x, y=2", "x=n", "", "x=1, y=x"])
+            call = "{{ m(" + self.pick(["1", "n", "", "x=3", "1, 2", "s"]) + ") }}"
+            if self.r.random() < 0.3:
+                return tag(f"macro m({arg})") + body() + "{{ caller() }}" + tag("endmacro") + \
+                    tag(f"call m({self.pick(['1', 'n'])})") + body() + tag("endcall")
             return tag(f"macro m({arg})") + body() + tag("endmacro") + call
         return tag("raw") + "{{ a }}" + "{% endraw %}"
 
@@ -437,9 +508,13 @@ class Generator:
 
 
 def is_unfair(source, python):
-    """Python shows an address, or works with integers beyond 64 bits or complex numbers."""
+    """Python shows an address, or works with integers beyond 64 bits or complex numbers; or jinja2
+    writes a folded negative base without parentheses, so that (-1) ** x becomes -(1 ** x), or
+    folds a dict with an unhashable key that is never reached."""
     text, error = python
+    if re.search(r"\(-.*\*\*", source):
+        return True
     if text is not None:
-        return bool(re.search(r" object at 0x|<generator|<built-in|<function|<class|\d{19,}|\dj\)",
+        return bool(re.search(r" object [ab]t 0x|<generator|<built-in|<function|<class|\d{19,}|\dj\)",
                               text))
-    return isinstance(error, (MemoryError, OverflowError))
+    return isinstance(error, (MemoryError, OverflowError)) or "unhashable type" in str(error)
