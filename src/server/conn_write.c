@@ -1,0 +1,153 @@
+/* The sending side of a connection: answers, streams, what waits and for how long. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "server/http_reply_priv.h"
+#include "server/listen_priv.h"
+
+enum { KEEP_BYTES = 16 << 10 }; /* room kept in a buffer of a busy connection */
+
+static const char type_json[] = "application/json; charset=utf-8";
+
+size_t conn_unsent(const conn *c)
+{
+    return c->out.len + c->sending.len;
+}
+
+/* --- out the door ------------------------------------------------------------------------------
+ */
+
+static void on_written(uv_write_t *req, int r)
+{
+    conn *c = req->data;
+    c->is_sending = false;
+    if (c->phase == CONN_CLOSING) return;
+    c->l->unsent_bytes -= c->sending.len;
+    if (c->sending.cap > KEEP_BYTES) buf_fini(&c->sending);
+    buf_clear(&c->sending);
+    c->progress_ms = uv_now(c->l->loop);
+    if (r < 0) {
+        conn_cut(c);
+    } else if (c->out.len > 0) {
+        conn_flush(c);
+    } else {
+        conn_on_sent(c);
+    }
+}
+
+void conn_flush(conn *c)
+{
+    if (c->is_sending || c->out.len == 0 || c->is_broken || c->phase == CONN_CLOSING) return;
+    buf swap = c->sending;
+    c->sending = c->out;
+    c->out = swap;
+    c->is_sending = true;
+    c->progress_ms = uv_now(c->l->loop);
+    uv_buf_t bytes = {.base = c->sending.ptr, .len = c->sending.len};
+    c->write.data = c;
+    int r = uv_write(&c->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written);
+    c->queue_seen = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
+    if (r < 0) {
+        c->is_sending = false;
+        c->is_broken = true; /* the caller may still hold the connection; its timer closes it */
+    }
+    conn_set_timer(c);
+}
+
+/* --- answers -----------------------------------------------------------------------------------
+ */
+
+/* Count what was put into `out` since it had `before` bytes. */
+static bool count_out(conn *c, size_t before)
+{
+    if (c->out.failed) c->is_broken = true;
+    c->l->unsent_bytes += c->out.len - before;
+    return !c->out.failed && conn_unsent(c) <= c->l->limits.stream_cap &&
+           c->l->unsent_bytes <= c->l->limits.unsent_budget;
+}
+
+/* A request that was not read to its end cannot be followed by another. */
+static void decide_close(conn *c)
+{
+    c->closes |= !c->parser.is_done || !conn_head(c)->keeps_alive || c->l->is_draining || c->is_eof;
+}
+
+static void put_head(conn *c, int code, const char *content_type, int64_t body_bytes,
+                     const char *extra)
+{
+    http_put_head(&c->out, &(http_reply_head){
+                               .code = code,
+                               .content_type = content_type,
+                               .body_bytes = body_bytes,
+                               .closes = c->closes,
+                               .allow_origin = c->allow_origin,
+                               .request_id = c->request_id[0] ? c->request_id : NULL,
+                               .extra = extra,
+                               .now_s = clock_unix_s(),
+                           });
+}
+
+void conn_reply(conn *c, int code, const char *content_type, str body, const char *extra)
+{
+    size_t before = c->out.len;
+    decide_close(c);
+    put_head(c, code, content_type ? content_type : type_json, (int64_t)body.len, extra);
+    if (conn_head(c)->method != METHOD_HEAD) buf_put_str(&c->out, body);
+    count_out(c, before); /* one answer may be larger than the bound of a stream */
+    conn_end_exchange(c);
+}
+
+void conn_reply_empty(conn *c, int code, const char *extra)
+{
+    size_t before = c->out.len;
+    decide_close(c);
+    put_head(c, code, NULL, HTTP_BODY_NONE, extra);
+    count_out(c, before);
+    conn_end_exchange(c);
+}
+
+static const char *fields_of(int code)
+{
+    switch (code) {
+    case 401: return "WWW-Authenticate: Bearer\r\n";
+    case 503: return "Retry-After: 1\r\n";
+    default: return NULL;
+    }
+}
+
+void conn_reply_error(conn *c, const api_error *a, const char *extra)
+{
+    buf body;
+    buf_init(&body);
+    c->l->service.put_error(c->l->service.ctx, c, a, &body);
+    conn_reply(c, a->http, NULL, buf_str(&body), extra ? extra : fields_of(a->http));
+    buf_fini(&body);
+}
+
+void conn_stream_begin(conn *c, const char *content_type, const char *extra)
+{
+    size_t before = c->out.len;
+    c->is_chunked = conn_head(c)->minor == 1;
+    c->closes |= !c->is_chunked;
+    decide_close(c);
+    put_head(c, 200, content_type, c->is_chunked ? HTTP_BODY_CHUNKED : HTTP_BODY_UNTIL_CLOSE,
+             extra);
+    count_out(c, before);
+}
+
+bool conn_stream_put(conn *c, str bytes)
+{
+    size_t before = c->out.len;
+    if (c->is_chunked)
+        http_put_chunk(&c->out, bytes);
+    else
+        buf_put_str(&c->out, bytes);
+    return count_out(c, before);
+}
+
+void conn_stream_end(conn *c)
+{
+    size_t before = c->out.len;
+    if (c->is_chunked) http_put_last_chunk(&c->out);
+    count_out(c, before);
+    conn_end_exchange(c);
+}

@@ -1,0 +1,16 @@
+/* sse: server-sent events: `data:` lines that end in an empty line, and comments that keep a
+ * silent stream alive.
+ *
+ * Thread: any. */
+#ifndef RIPTIDE_SERVER_SSE_PRIV_H
+#define RIPTIDE_SERVER_SSE_PRIV_H
+
+#include "base/buf.h"
+
+/* name     NULL: only data
+ * data     without line breaks: JSON as json_writer makes it, or [DONE] */
+void sse_put_event(buf *out, const char *name, str data);
+
+void sse_put_comment(buf *out, const char *text);
+
+#endif
