@@ -36,7 +36,7 @@ static status probe(const logits_flags *f, cycle *c, const int32_t *ids, int n, 
     size_t V = (size_t)t->V, E = (size_t)t->E;
     cycle_probe_args p = {.ids = ids, .n = n, .rows = rows};
     safetensors_entry *entries = arena_new_array(a, ENTRIES_MAX, sizeof *entries);
-    char (*names)[24] = arena_new_array(a, LAYERS_MAX, sizeof *names);
+    char (*names)[32] = arena_new_array(a, LAYERS_MAX, sizeof *names);
     p.logits = arena_new_array(a, (size_t)rows * V, sizeof(float));
     if (f->wants_layers) p.layers = arena_new_array(a, (size_t)t->n_layers * (size_t)n * E, sizeof(float));
     if (B1 > 0) {
