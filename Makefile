@@ -41,7 +41,9 @@ endif
 
 # --- how ---------------------------------------------------------------------------------------
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+# Cutting a message short is what snprintf is used for; gcc's guess when depends on -O.
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
+	-Wno-format-truncation -Wno-unknown-warning-option
 FLAGS := -std=c11 -D_GNU_SOURCE -g $(OPT) $(SAN) $(WARN) -Isrc -I$(BUILD)/gen -fno-math-errno \
 	-ffp-contract=off -MMD -MP $(CFLAGS)
 LDLIBS := -luv -ledit -lpcre2-8 -lutf8proc -lxxhash -lcrypto $(CUDA_LIBS) -lpthread -lm
@@ -50,7 +52,7 @@ NVFLAGS ?= -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a \
 NVFLAGS += -Isrc -lineinfo --expt-relaxed-constexpr -Xcompiler -Wall,-Wextra,-Werror \
 	--Werror all-warnings
 # $(1) objects, $(2) the folder whose archives are linked
-link = $(CC) $(SAN) $(LDFLAGS) -o $@ $(1) -Wl,--start-group $(call libs,$(2)) \
+link = $(CC) $(SAN) -Wl,--as-needed $(LDFLAGS) -o $@ $(1) -Wl,--start-group $(call libs,$(2)) \
 	$(if $(filter server,$(DEPS_$(2))),$(LLHTTP)) -Wl,--end-group $(3) $(LDLIBS)
 
 # The suffix of a kernel file sets the instruction set it is compiled for.
