@@ -127,7 +127,7 @@ static status convert_arguments(const message_reader *r, const json *given, cons
                                 const json **out)
 {
     const json *object = given;
-    char where[160];
+    char where[200]; /* err_set cuts it */
     snprintf(where, sizeof where, "%s%s", r->path, tail);
     if (json_is(given, JSON_STRING)) {
         str text = str_trim(given->text);
