@@ -9,12 +9,19 @@
 #include "backend/cpu/cpu_kernels_priv.h"
 #include "backend/cpu/v16_priv.h"
 
-/* Rows and panels of a tile that stay in registers. */
+/* Rows and panels whose sums stay in registers, and rows of a tile in all. */
 #if defined(__AVX512F__)
-enum { LIN_R = 6, LIN_P = 2, LIN_TILE_ROWS = 6 };
+#define LIN_R 6
+enum { LIN_P = 2, LIN_TILE_ROWS = 6 };
+#elif defined(__AVX2__)
+#define LIN_R 4
+enum { LIN_P = 1, LIN_TILE_ROWS = 8 };
 #else
-enum { LIN_R = 4, LIN_P = 1, LIN_TILE_ROWS = 8 };
+#define LIN_R 2
+enum { LIN_P = 1, LIN_TILE_ROWS = 8 };
 #endif
+
+enum { LIN_FLOAT_R = 4 }; /* the same for f32 activations; one panel at a time */
 
 V16_FN v16 lin_scales(const uint8_t *p, bool is_f32)
 {
@@ -30,73 +37,72 @@ V16_FN v16i lin_quad(const int8_t *q)
 }
 
 /* The exact dot products of one 4-bit block. */
-V16_FN void lin_dots4(const uint8_t *const *codes, const int8_t *const *q, int group, int R, int P,
+V16_FN void lin_dots4(const uint8_t *const *codes, const int8_t *const *q, int group, int R,
                       v16i dot[LIN_R][LIN_P])
 {
     const v16i low = v16i_set1(0x0f0f0f0f);
     for (int r = 0; r < R; r++)
-        for (int p = 0; p < P; p++) dot[r][p] = v16i_set1(0);
+        for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_set1(0);
     for (int half = 0; half < group / 32; half++) { /* 8 steps of 4 codes */
         v16_dots d[LIN_R][LIN_P];
         for (int r = 0; r < R; r++)
-            for (int p = 0; p < P; p++) d[r][p] = v16_dots_zero();
+            for (int p = 0; p < LIN_P; p++) d[r][p] = v16_dots_zero();
         for (int c = 4 * half; c < 4 * half + 4; c++) {
             v16i lo[LIN_P], hi[LIN_P];
-            for (int p = 0; p < P; p++) {
+            for (int p = 0; p < LIN_P; p++) {
                 v16i w = v16i_load(codes[p] + 64 * c);
                 lo[p] = v16i_and(w, low);
                 hi[p] = v16i_and(v16i_shr(w, 4), low);
             }
             for (int r = 0; r < R; r++) {
                 v16i x0 = lin_quad(q[r] + 8 * c), x1 = lin_quad(q[r] + 8 * c + 4);
-                for (int p = 0; p < P; p++) d[r][p] = v16_dots_add(d[r][p], lo[p], x0);
-                for (int p = 0; p < P; p++) d[r][p] = v16_dots_add(d[r][p], hi[p], x1);
+                for (int p = 0; p < LIN_P; p++) d[r][p] = v16_dots_add(d[r][p], lo[p], x0);
+                for (int p = 0; p < LIN_P; p++) d[r][p] = v16_dots_add(d[r][p], hi[p], x1);
             }
         }
         for (int r = 0; r < R; r++)
-            for (int p = 0; p < P; p++) dot[r][p] = v16i_add(dot[r][p], v16_dots_sum(d[r][p]));
+            for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_add(dot[r][p], v16_dots_sum(d[r][p]));
     }
 }
 
-V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int group, int R, int P,
+V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int group, int R,
                       v16i dot[LIN_R][LIN_P])
 {
     for (int r = 0; r < R; r++)
-        for (int p = 0; p < P; p++) dot[r][p] = v16i_set1(0);
+        for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_set1(0);
     for (int c = 0; c < group / 4; c++) {
         v16i w[LIN_P];
-        for (int p = 0; p < P; p++) w[p] = v16i_load(codes[p] + 64 * c);
+        for (int p = 0; p < LIN_P; p++) w[p] = v16i_load(codes[p] + 64 * c);
         for (int r = 0; r < R; r++) {
             v16i x = lin_quad(q[r] + 4 * c);
-            for (int p = 0; p < P; p++) dot[r][p] = v16i_dot4(dot[r][p], w[p], x);
+            for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_dot4(dot[r][p], w[p], x);
         }
     }
 }
 
-/* Rows [r0, r0 + R), panels [p0, p0 + P); R, P, bits and is_f32 are literals at the call. */
-V16_FN void lin_int8(const lin_tile *t, int r0, int R, int p0, int P, int bits, bool is_f32)
+/* Rows [r0, r0 + R) against all LIN_P panels of `panel`; R and bits are literals at the call. */
+V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
+                     int bits)
 {
+    const bool is_f32 = t->format.has_f32_scales;
     const int group = t->format.group, head = panel_head_bytes(is_f32);
-    const int64_t block = head + group * PANEL_N * bits / 8;
+    const int64_t block = head + group * PANEL_N * bits / 8, n_blocks = t->K / group;
     const uint8_t *at[LIN_P], *codes[LIN_P];
     const int8_t *q[LIN_R];
     v16 y[LIN_R][LIN_P];
-    for (int p = 0; p < P; p++) at[p] = t->panel[p0 + p];
+    for (int p = 0; p < LIN_P; p++) at[p] = panel[p];
     for (int r = 0; r < R; r++) {
         q[r] = t->q[r0 + r];
-        for (int p = 0; p < P; p++) y[r][p] = v16_zero();
+        for (int p = 0; p < LIN_P; p++) y[r][p] = v16_zero();
     }
-    int64_t n_blocks = t->K / group;
     for (int64_t b = 0; b < n_blocks; b++) {
         v16i dot[LIN_R][LIN_P];
-        for (int p = 0; p < P; p++) codes[p] = at[p] + head;
-        if (bits == 4 && group == 64)
-            lin_dots4(codes, q, 64, R, P, dot);
-        else if (bits == 4)
-            lin_dots4(codes, q, 32, R, P, dot);
+        for (int p = 0; p < LIN_P; p++) codes[p] = at[p] + head;
+        if (bits == 4)
+            lin_dots4(codes, q, group, R, dot);
         else
-            lin_dots8(codes, q, group, R, P, dot);
-        for (int p = 0; p < P; p++) {
+            lin_dots8(codes, q, group, R, dot);
+        for (int p = 0; p < LIN_P; p++) {
             v16 s = lin_scales(at[p], is_f32), o = lin_scales(at[p] + head / 2, is_f32);
             for (int r = 0; r < R; r++) {
                 v16 f = v16_mul(s, v16_set1(t->scale[r0 + r][b]));
@@ -108,13 +114,13 @@ V16_FN void lin_int8(const lin_tile *t, int r0, int R, int p0, int P, int bits, 
         for (int r = 0; r < R; r++) q[r] += group;
     }
     for (int r = 0; r < R; r++)
-        for (int p = 0; p < P; p++)
+        for (int p = 0; p < LIN_P && p0 + p < t->n_panels; p++)
             v16_store(t->out + ((r0 + r) * TILE_PANELS + p0 + p) * PANEL_N, y[r][p]);
 }
 
 /* n k's of a panel, from k0 on, as f32 [n][16]: exactly the values of quant.h and half.h. */
-V16_FN void lin_decode(const lin_tile *t, const uint8_t *panel, panel_kind kind, bool is_f32,
-                       int64_t k0, int n, float *out)
+V16_FN void lin_decode(const lin_tile *t, const uint8_t *panel, panel_kind kind, int64_t k0, int n,
+                       float *out)
 {
     const uint8_t *src = panel + k0 * PANEL_N * (kind == PANEL_F32 ? 4 : 2);
     if (!panel_is_affine(kind)) {
@@ -127,6 +133,7 @@ V16_FN void lin_decode(const lin_tile *t, const uint8_t *panel, panel_kind kind,
         }
         return;
     }
+    const bool is_f32 = t->format.has_f32_scales;
     const int head = panel_head_bytes(is_f32);
     const uint8_t *block = panel + k0 / t->format.group * panel_block_bytes(t->format);
     v16 s = lin_scales(block, is_f32), o = lin_scales(block + head / 2, is_f32);
@@ -144,9 +151,9 @@ V16_FN void lin_float_rows(const lin_tile *t, int r0, int R, int64_t k0, int n,
                            float w[TILE_PANELS][64 * PANEL_N])
 {
     for (int p = 0; p < t->n_panels; p++) {
-        float *out[LIN_R];
-        const float *x[LIN_R];
-        v16 y[LIN_R];
+        float *out[LIN_FLOAT_R];
+        const float *x[LIN_FLOAT_R];
+        v16 y[LIN_FLOAT_R];
         for (int r = 0; r < R; r++) {
             out[r] = t->out + ((r0 + r) * TILE_PANELS + p) * PANEL_N;
             x[r] = t->x[r0 + r] + k0;
@@ -160,54 +167,43 @@ V16_FN void lin_float_rows(const lin_tile *t, int r0, int R, int64_t k0, int n,
     }
 }
 
-V16_FN void lin_float(const lin_tile *t, panel_kind kind, bool is_f32)
+V16_FN void lin_float(const lin_tile *t, panel_kind kind)
 {
     float w[TILE_PANELS][64 * PANEL_N];
     const int step = panel_is_affine(kind) ? t->format.group : 64;
     for (int64_t k0 = 0; k0 < t->K; k0 += step) {
         int n = t->K - k0 < step ? (int)(t->K - k0) : step;
         for (int p = 0; p < t->n_panels; p++)
-            lin_decode(t, t->panel[p], kind, is_f32, k0, n, w[p]);
+            lin_decode(t, t->panel[p], kind, k0, n, w[p]);
         int r = 0;
-        for (; r + 4 <= t->n_rows; r += 4) lin_float_rows(t, r, 4, k0, n, w);
+        for (; r + LIN_FLOAT_R <= t->n_rows; r += LIN_FLOAT_R)
+            lin_float_rows(t, r, LIN_FLOAT_R, k0, n, w);
         for (; r + 2 <= t->n_rows; r += 2) lin_float_rows(t, r, 2, k0, n, w);
         if (r < t->n_rows) lin_float_rows(t, r, 1, k0, n, w);
     }
 }
 
-V16_FN void lin_int8_rows(const lin_tile *t, int r0, int R, int bits)
-{
-    int p = 0;
-    if (LIN_P == 2 && t->n_panels == 2) {
-        if (t->format.has_f32_scales)
-            lin_int8(t, r0, R, 0, LIN_P, bits, true);
-        else
-            lin_int8(t, r0, R, 0, LIN_P, bits, false);
-        return;
-    }
-    for (; p < t->n_panels; p++) {
-        if (t->format.has_f32_scales)
-            lin_int8(t, r0, R, p, 1, bits, true);
-        else
-            lin_int8(t, r0, R, p, 1, bits, false);
-    }
-}
-
 V16_FN void lin_int8_tile(const lin_tile *t, int bits)
 {
-    for (int r = 0; r < t->n_rows;) {
-        int left = t->n_rows - r;
-        switch (left < LIN_R ? left : LIN_R) {
-        case 1: lin_int8_rows(t, r, 1, bits); r += 1; break;
-        case 2: lin_int8_rows(t, r, 2, bits); r += 2; break;
-        case 3: lin_int8_rows(t, r, 3, bits); r += 3; break;
-        case 4: lin_int8_rows(t, r, 4, bits); r += 4; break;
-#if defined(__AVX512F__)
-        case 5: lin_int8_rows(t, r, 5, bits); r += 5; break;
-        default: lin_int8_rows(t, r, 6, bits); r += 6; break;
-#else
-        default: break;
+    for (int p = 0; p < t->n_panels; p += LIN_P) {
+        const uint8_t *panel[LIN_P]; /* a panel that is missing at the end is done twice */
+        for (int i = 0; i < LIN_P; i++)
+            panel[i] = t->panel[p + i < t->n_panels ? p + i : t->n_panels - 1];
+        for (int r = 0; r < t->n_rows;) {
+            int n = t->n_rows - r < LIN_R ? t->n_rows - r : LIN_R;
+            switch (n) {
+            case 1: lin_int8(t, panel, p, r, 1, bits); break;
+            case 2: lin_int8(t, panel, p, r, 2, bits); break;
+#if LIN_R >= 4
+            case 3: lin_int8(t, panel, p, r, 3, bits); break;
+            case 4: lin_int8(t, panel, p, r, 4, bits); break;
 #endif
+#if LIN_R >= 6
+            case 5: lin_int8(t, panel, p, r, 5, bits); break;
+            case 6: lin_int8(t, panel, p, r, 6, bits); break;
+#endif
+            }
+            r += n;
         }
     }
 }
@@ -224,33 +220,27 @@ static void lin_q8(const lin_tile *t)
 
 static void lin_fq4(const lin_tile *t)
 {
-    if (t->format.has_f32_scales)
-        lin_float(t, PANEL_FQ4, true);
-    else
-        lin_float(t, PANEL_FQ4, false);
+    lin_float(t, PANEL_FQ4);
 }
 
 static void lin_fq8(const lin_tile *t)
 {
-    if (t->format.has_f32_scales)
-        lin_float(t, PANEL_FQ8, true);
-    else
-        lin_float(t, PANEL_FQ8, false);
+    lin_float(t, PANEL_FQ8);
 }
 
 static void lin_f32(const lin_tile *t)
 {
-    lin_float(t, PANEL_F32, false);
+    lin_float(t, PANEL_F32);
 }
 
 static void lin_bf16(const lin_tile *t)
 {
-    lin_float(t, PANEL_BF16, false);
+    lin_float(t, PANEL_BF16);
 }
 
 static void lin_f16(const lin_tile *t)
 {
-    lin_float(t, PANEL_F16, false);
+    lin_float(t, PANEL_F16);
 }
 
 static void lin_quantise(const float *x, int64_t k, int group, int8_t *q, float *scale, float *sum)

@@ -17,38 +17,38 @@ typedef struct {
 #define V16_LANES for (int l_ = 0; l_ < 16; l_++)
 #define V16_AT(v) ((v).p[l_ / 4][l_ % 4])
 
-V16_FN v16 v16_load(const float *p)
+V16_OP v16 v16_load(const float *p)
 {
     v16 v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-V16_FN void v16_store(float *p, v16 v)
+V16_OP void v16_store(float *p, v16 v)
 {
     memcpy(p, &v, sizeof v);
 }
 
-V16_FN v16i v16i_load(const void *p)
+V16_OP v16i v16i_load(const void *p)
 {
     v16i v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-V16_FN void v16i_store(void *p, v16i v)
+V16_OP void v16i_store(void *p, v16i v)
 {
     memcpy(p, &v, sizeof v);
 }
 
-V16_FN v16 v16_set1(float x)
+V16_OP v16 v16_set1(float x)
 {
     v16 v;
     V16_EACH v.p[i_] = (v16_f4){x, x, x, x};
     return v;
 }
 
-V16_FN v16i v16i_set1(int32_t x)
+V16_OP v16i v16i_set1(int32_t x)
 {
     v16i v;
     V16_EACH v.p[i_] = (v16_i4){x, x, x, x};
@@ -56,7 +56,7 @@ V16_FN v16i v16i_set1(int32_t x)
 }
 
 #define V16_BINARY(name, type, expression)  \
-    V16_FN type name(type a, type b)        \
+    V16_OP type name(type a, type b)        \
     {                                       \
         V16_EACH a.p[i_] = (expression);    \
         return a;                           \
@@ -72,7 +72,7 @@ V16_BINARY(v16i_and, v16i, a.p[i_] & b.p[i_])
 V16_BINARY(v16i_or, v16i, a.p[i_] | b.p[i_])
 V16_BINARY(v16i_xor, v16i, a.p[i_] ^ b.p[i_])
 
-V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
+V16_OP v16 v16_fma(v16 a, v16 b, v16 c)
 {
     v16 r;
     V16_EACH {
@@ -83,7 +83,7 @@ V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
     return r;
 }
 
-V16_FN v16 v16_sqrt(v16 a)
+V16_OP v16 v16_sqrt(v16 a)
 {
     float lanes[16];
     v16_store(lanes, a);
@@ -91,14 +91,14 @@ V16_FN v16 v16_sqrt(v16 a)
     return v16_load(lanes);
 }
 
-V16_FN v16i v16i_of_bits(v16 a)
+V16_OP v16i v16i_of_bits(v16 a)
 {
     v16i v;
     memcpy(&v, &a, sizeof v);
     return v;
 }
 
-V16_FN v16 v16_of_bits(v16i a)
+V16_OP v16 v16_of_bits(v16i a)
 {
     v16 v;
     memcpy(&v, &a, sizeof v);
@@ -108,89 +108,89 @@ V16_FN v16 v16_of_bits(v16i a)
 /* A mask is all ones in the lanes where it holds. */
 typedef v16i v16_mask;
 
-V16_FN v16_mask v16_gt(v16 a, v16 b)
+V16_OP v16_mask v16_gt(v16 a, v16 b)
 {
     v16_mask m;
     V16_EACH m.p[i_] = a.p[i_] > b.p[i_];
     return m;
 }
 
-V16_FN v16_mask v16i_gt(v16i a, v16i b)
+V16_OP v16_mask v16i_gt(v16i a, v16i b)
 {
     v16_mask m;
     V16_EACH m.p[i_] = a.p[i_] > b.p[i_];
     return m;
 }
 
-V16_FN v16 v16_select(v16_mask m, v16 a, v16 b)
+V16_OP v16 v16_select(v16_mask m, v16 a, v16 b)
 {
     v16i x = v16i_of_bits(a), y = v16i_of_bits(b);
     V16_EACH x.p[i_] = (m.p[i_] & x.p[i_]) | (~m.p[i_] & y.p[i_]);
     return v16_of_bits(x);
 }
 
-V16_FN v16i v16i_select(v16_mask m, v16i a, v16i b)
+V16_OP v16i v16i_select(v16_mask m, v16i a, v16i b)
 {
     V16_EACH a.p[i_] = (m.p[i_] & a.p[i_]) | (~m.p[i_] & b.p[i_]);
     return a;
 }
 
-V16_FN bool v16_any(v16_mask m)
+V16_OP bool v16_any(v16_mask m)
 {
     v16_i4 o = m.p[0] | m.p[1] | m.p[2] | m.p[3];
     return (o[0] | o[1] | o[2] | o[3]) != 0;
 }
 
-V16_FN v16 v16_max(v16 a, v16 b)
+V16_OP v16 v16_max(v16 a, v16 b)
 {
     return v16_select(v16_gt(a, b), a, b);
 }
 
-V16_FN v16 v16_min(v16 a, v16 b)
+V16_OP v16 v16_min(v16 a, v16 b)
 {
     return v16_select(v16_gt(b, a), a, b);
 }
 
-V16_FN v16 v16_of_i(v16i a)
+V16_OP v16 v16_of_i(v16i a)
 {
     float lanes[16];
     V16_LANES lanes[l_] = (float)V16_AT(a);
     return v16_load(lanes);
 }
 
-V16_FN v16i v16i_shl(v16i a, int n)
+V16_OP v16i v16i_shl(v16i a, int n)
 {
     V16_EACH a.p[i_] = (v16_i4)((v16_u4)a.p[i_] << (uint32_t)n);
     return a;
 }
 
-V16_FN v16i v16i_shr(v16i a, int n)
+V16_OP v16i v16i_shr(v16i a, int n)
 {
     V16_EACH a.p[i_] = (v16_i4)((v16_u4)a.p[i_] >> (uint32_t)n);
     return a;
 }
 
-V16_FN v16i v16i_sar(v16i a, int n)
+V16_OP v16i v16i_sar(v16i a, int n)
 {
     V16_EACH a.p[i_] = a.p[i_] >> n;
     return a;
 }
 
-V16_FN v16 v16_load_bf16(const uint16_t *p)
+V16_OP v16 v16_load_bf16(const uint16_t *p)
 {
     uint32_t lanes[16];
     V16_LANES lanes[l_] = (uint32_t)p[l_] << 16;
     return v16_of_bits(v16i_load(lanes));
 }
 
-V16_FN v16 v16_load_f16(const uint16_t *p)
+V16_OP v16 v16_load_f16(const uint16_t *p)
 {
     float lanes[16];
     V16_LANES lanes[l_] = half_from_f16(p[l_]);
     return v16_load(lanes);
 }
 
-V16_FN v16 v16_load_i8(const int8_t *p)
+V16_OP v16 v16_load_i8(const int8_t *p)
 {
     float lanes[16];
     V16_LANES lanes[l_] = (float)p[l_];
@@ -198,37 +198,37 @@ V16_FN v16 v16_load_i8(const int8_t *p)
 }
 
 /* The low byte, or the low half, of each lane. */
-V16_FN void v16i_store_i8(int8_t *p, v16i v)
+V16_OP void v16i_store_i8(int8_t *p, v16i v)
 {
     V16_LANES p[l_] = (int8_t)V16_AT(v);
 }
 
-V16_FN void v16i_store_i16(uint16_t *p, v16i v)
+V16_OP void v16i_store_i16(uint16_t *p, v16i v)
 {
     V16_LANES p[l_] = (uint16_t)V16_AT(v);
 }
 
-V16_FN float v16_hsum(v16 v)
+V16_OP float v16_hsum(v16 v)
 {
     v16_f4 s = (v.p[0] + v.p[2]) + (v.p[1] + v.p[3]);
     return (s[0] + s[2]) + (s[1] + s[3]);
 }
 
-V16_FN v16 v16_hsum16(const v16 *v)
+V16_OP v16 v16_hsum16(const v16 *v)
 {
     float lanes[16];
     V16_LANES lanes[l_] = v16_hsum(v[l_]);
     return v16_load(lanes);
 }
 
-V16_FN float v16_hmax(v16 v)
+V16_OP float v16_hmax(v16 v)
 {
     float m = v.p[0][0];
     V16_LANES m = V16_AT(v) > m ? V16_AT(v) : m;
     return m;
 }
 
-V16_FN int32_t v16i_hsum(v16i v)
+V16_OP int32_t v16i_hsum(v16i v)
 {
     v16_i4 s = v.p[0] + v.p[1] + v.p[2] + v.p[3];
     return s[0] + s[1] + s[2] + s[3];
@@ -237,12 +237,12 @@ V16_FN int32_t v16i_hsum(v16i v)
 /* Sums of products of 4 unsigned and 4 signed bytes a lane. */
 typedef v16i v16_dots;
 
-V16_FN v16_dots v16_dots_zero(void)
+V16_OP v16_dots v16_dots_zero(void)
 {
     return v16i_set1(0);
 }
 
-V16_FN v16i v16i_dot4(v16i acc, v16i w, v16i x)
+V16_OP v16i v16i_dot4(v16i acc, v16i w, v16i x)
 {
     const v16i low = v16i_set1(0xff);
     for (int j = 0; j < 4; j++) {
@@ -253,12 +253,12 @@ V16_FN v16i v16i_dot4(v16i acc, v16i w, v16i x)
     return acc;
 }
 
-V16_FN v16_dots v16_dots_add(v16_dots d, v16i w, v16i x)
+V16_OP v16_dots v16_dots_add(v16_dots d, v16i w, v16i x)
 {
     return v16i_dot4(d, w, x);
 }
 
-V16_FN v16i v16_dots_sum(v16_dots d)
+V16_OP v16i v16_dots_sum(v16_dots d)
 {
     return d;
 }

@@ -17,6 +17,8 @@
 #include "tensor/half.h"
 
 #define V16_FN static inline __attribute__((always_inline, unused))
+/* One operation. In plain C it is some tens of instructions: the compiler may keep it a call. */
+#define V16_OP static inline __attribute__((unused))
 
 enum { V16_DOTS_STEPS = 8 };
 
