@@ -128,8 +128,9 @@ $(BUILD)/riptide: $(BUILD)/obj/cli/cli_main.o $(call libs,all) $(LLHTTP)
 # unless their first line says `links: <folder>`.
 
 TEST_SRCS := $(sort $(wildcard tests/unit/*/test_*.c tests/ops/test_*.c tests/model/test_*.c))
-FAST_SRCS := $(filter tests/unit/% tests/ops/%,$(TEST_SRCS)) \
-	$(shell sed -s -n '1{/tags:.*fast/F;}' /dev/null $(filter tests/model/%,$(TEST_SRCS)))
+tagged = $(shell sed -s -n '1{/tags:.*$(1)/F;}' /dev/null $(2))
+FAST_SRCS := $(call tagged,fast,$(filter tests/model/%,$(TEST_SRCS))) $(filter-out \
+	$(call tagged,slow,$(TEST_SRCS)),$(filter tests/unit/% tests/ops/%,$(TEST_SRCS)))
 PROBE_SRCS := $(sort $(wildcard tests/oracle/*.c))
 FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bins = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))

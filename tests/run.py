@@ -5,8 +5,8 @@
 
 C tests are the programs built from tests/unit, tests/ops and tests/model (one cmocka program a
 file); oracle tests are the scripts tests/oracle/*.py and *.sh. tests/README.md says how to write
-either. `--tag fast` leaves out the oracles and those tests/model that are not tagged fast. With
---filter only tests whose file or name contains TEXT run.
+either. `--tag fast` leaves out the oracles, those tests/model that are not tagged fast, and other
+tests that are tagged slow. With --filter only tests whose file or name contains TEXT run.
 
 The last line is `N passed, N failed, N skipped`. The status is 1 when anything failed or when
 nothing ran.
@@ -57,7 +57,7 @@ def c_jobs(build):
                     continue
                 source = os.path.relpath(os.path.join(at, name), ROOT)
                 words, timeout = tag_of(os.path.join(ROOT, source))
-                is_fast = folder != "tests/model" or "fast" in words
+                is_fast = "fast" in words or (folder != "tests/model" and "slow" not in words)
                 yield Job(source, [os.path.join(build, source[:-2])],
                           timeout or (FAST_TIMEOUT if is_fast else SLOW_TIMEOUT), is_fast, False)
 
