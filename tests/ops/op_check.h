@@ -8,6 +8,8 @@
 #ifndef RIPTIDE_TESTS_OP_CHECK_H
 #define RIPTIDE_TESTS_OP_CHECK_H
 
+#include <malloc.h>
+
 #include "ops/op_run.h"
 
 typedef struct {
@@ -77,6 +79,9 @@ static inline op_backends *op_all(void)
     static const char *const known[] = {"cpu:scalar",     "cpu:avx2",       "cpu:avx512",
                                         "cpu:avx512vnni", "cpu:avx512bf16", "cuda"};
     if (all.n > 0) return &all;
+    /* Big blocks come and go: let the heap keep their pages. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     const char *list = getenv("RIPTIDE_TEST_BACKENDS");
     op_open(&all.pair[all.n++], "ref", true);
     if (list) {
@@ -178,32 +183,39 @@ static inline void op_same_bits(const op_call *full, const op_result *rf, const 
     }
 }
 
+/* The case over other lanes, on every backend against its result rf[k] of the full call. */
 static inline void op_try_lanes(const op_entry *op, const op_call *full, const op_result *rf,
-                                backend *b, const op_lanes *lanes, bool is_slice, const char *what)
+                                op_backends *all, const op_lanes *lanes, bool is_slice,
+                                const char *what)
 {
     op_call part;
     op_begin(&part, op, full->i_case, full->seed - (uint64_t)full->i_case * 1000003, lanes);
-    op_result rp = op_run(b, &part);
-    op_same_bits(full, rf, &part, &rp, is_slice, what);
+    for (int k = 0; k < all->n; k++) {
+        op_result rp = op_run(all->pair[k].two, &part);
+        op_same_bits(full, &rf[k], &part, &rp, is_slice, what);
+    }
     arena_fini(&part.mem);
 }
 
 static inline void op_check_company(const op_entry *op, const op_call *full, const op_result *rf,
-                                    backend *b)
+                                    op_backends *all)
 {
     const op_lanes *own = &full->lanes[0];
     op_lanes s = *own;
     for (int l = 0; l < s.L; l++) s.lane[l] = own->lane[s.L - 1 - l];
     if (!op->is_block) s.n_pad = 3;
     op_lanes_count(&s);
-    if (s.T <= op_limits.T) op_try_lanes(op, full, rf, b, &s, false, "in other order with padding");
-    for (int l = 0; l<own->L; l += own->L> 4 ? own->L / 3 : 1) {
+    if (s.T <= op_limits.T) {
+        op_try_lanes(op, full, rf, all, &s, false, "in other order with padding");
+    }
+    int step = own->L > 4 ? own->L / 3 : 1;
+    for (int l = 0; l < own->L; l += step) {
         s = *own;
         s.L = 1;
         s.n_pad = 0;
         s.lane[0] = own->lane[l];
         op_lanes_count(&s);
-        op_try_lanes(op, full, rf, b, &s, false, "alone");
+        op_try_lanes(op, full, rf, all, &s, false, "alone");
     }
     if (!op->can_slice) return;
     s = *own;
@@ -213,7 +225,9 @@ static inline void op_check_company(const op_entry *op, const op_call *full, con
         s.lane[l].n_rows -= drop;
     }
     op_lanes_count(&s);
-    if (s.T < own->T) op_try_lanes(op, full, rf, b, &s, true, "without the lane's earlier rows");
+    if (s.T < own->T) {
+        op_try_lanes(op, full, rf, all, &s, true, "without the lane's earlier rows");
+    }
 }
 
 /* ---- all of it ---------------------------------------------------------------------------- */
@@ -221,24 +235,22 @@ static inline void op_check_company(const op_entry *op, const op_call *full, con
 static inline void op_check_case(const op_entry *op, int i, uint64_t seed, op_backends *all)
 {
     op_call c;
+    op_result r[OP_PAIRS_MAX];
     op_begin(&c, op, i, seed, NULL);
     ASSERT(c.lanes[0].T <= op_limits.T);
-    op_result ref = op_run(all->pair[0].one, &c);
+    for (int k = 0; k < all->n; k++) r[k] = op_run(all->pair[k].one, &c);
     if (op->read) {
         op->read(&c);
-        double d = op_compare_reading(&c, &ref);
+        double d = op_compare_reading(&c, &r[0]);
         if (d > all->worst_read) all->worst_read = d;
     }
     for (int k = 0; k < all->n; k++) {
-        op_result r = k == 0 ? ref : op_run(all->pair[k].one, &c);
-        if (k > 0) {
-            double d = op_compare(&c, &r, &ref);
-            if (d > all->worst[k]) all->worst[k] = d;
-        }
+        double d = k > 0 ? op_compare(&c, &r[k], &r[0]) : 0;
+        if (d > all->worst[k]) all->worst[k] = d;
         op_result r2 = op_run(all->pair[k].two, &c);
-        op_same_bits(&c, &r, &c, &r2, false, "with two threads");
-        op_check_company(op, &c, &r, all->pair[k].two);
+        op_same_bits(&c, &r[k], &c, &r2, false, "with two threads");
     }
+    op_check_company(op, &c, r, all);
     arena_fini(&c.mem);
 }
 
