@@ -10,10 +10,10 @@
 #define REASON_WORD "Qwhyw"
 
 #define MESSAGE(role, content) "{\"role\":\"" role "\",\"content\":\"" content "\"}"
-#define CALL(content, arguments)                                                            \
-    "{\"role\":\"assistant\",\"content\":" content                                          \
-    ",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"" \
-    TOOL_WORD "\",\"arguments\":" arguments "}}]}"
+#define CALL(content, arguments)                                                              \
+    "{\"role\":\"assistant\",\"content\":" content ",\"tool_calls\":[{\"id\":\"call00001\","  \
+    "\"type\":\"function\",\"function\":{\"name\":\"" TOOL_WORD "\",\"arguments\":" arguments \
+    "}}]}"
 #define ARGUMENTS_OBJECT "{\"qkey\":\"qvalue\"}"
 #define ARGUMENTS_TEXT "\"{\\\"qkey\\\": \\\"qvalue\\\"}\""
 
@@ -28,8 +28,8 @@ typedef struct {
 static bool try_render(prober *p, const char *messages, const char *tools, const char *kwargs)
 {
     arena a;
-    template_input in = {.bos_token = {"", 0}, .eos_token = {"", 0}, .now_s = 1,
-                         .add_generation_prompt = true};
+    template_input in = {
+        .bos_token = {"", 0}, .eos_token = {"", 0}, .now_s = 1, .add_generation_prompt = true};
     arena_init(&a, 0);
     buf_clear(&p->out);
     status s = json_parse(&a, str_from(messages), "probe", 16, 0, &in.messages, p->e);
@@ -54,15 +54,17 @@ static bool shows(prober *p, const char *messages, const char *word)
 
 static bool probe_later_system(prober *p)
 {
-    if (!try_render(p, "[" MESSAGE("user", FIRST_WORD) "," MESSAGE("assistant", "x") ","
-                       MESSAGE("system", SYSTEM_WORD) "," MESSAGE("user", SECOND_WORD) "]",
+    if (!try_render(p,
+                    "[" MESSAGE("user", FIRST_WORD) "," MESSAGE("assistant", "x") "," MESSAGE(
+                        "system", SYSTEM_WORD) "," MESSAGE("user", SECOND_WORD) "]",
                     NULL, NULL))
         return false;
     int64_t at = find_word(p, SYSTEM_WORD);
     return at > find_word(p, FIRST_WORD) && at < find_word(p, SECOND_WORD);
 }
 
-/* A template may print any role; it knows the developer's when it prints another one differently. */
+/* A template may print any role; it knows the developer's when it prints another one differently.
+ */
 static bool probe_developer(prober *p)
 {
     if (!shows(p, "[" MESSAGE("developer", SYSTEM_WORD) "," MESSAGE("user", FIRST_WORD) "]",
@@ -70,8 +72,8 @@ static bool probe_developer(prober *p)
         return false;
     buf known = p->out;
     buf_init(&p->out);
-    bool is_echo = try_render(p, "[" MESSAGE("qrolewwww", SYSTEM_WORD) ","
-                                 MESSAGE("user", FIRST_WORD) "]", NULL, NULL);
+    bool is_echo = try_render(
+        p, "[" MESSAGE("qrolewwww", SYSTEM_WORD) "," MESSAGE("user", FIRST_WORD) "]", NULL, NULL);
     int64_t at;
     while (is_echo && (at = find_word(p, "qrolewwww")) >= 0)
         memcpy(p->out.ptr + at, "developer", 9);
@@ -135,11 +137,14 @@ status caps_probe(const template *t, template_caps *out, err *e)
     caps.has_later_system = probe_later_system(&p);
     caps.has_developer = probe_developer(&p);
     caps.has_tools = probe_tools(&p);
-    caps.has_reasoning = shows(&p, "[" MESSAGE("user", "x") ",{\"role\":\"assistant\","
-                                   "\"content\":\"x\",\"reasoning_content\":\"" REASON_WORD "\"}]",
-                               REASON_WORD);
-    caps.merges_users = takes_user && !try_render(&p, "[" MESSAGE("user", "x") ","
-                                                      MESSAGE("user", "y") "]", NULL, NULL);
+    caps.has_reasoning = shows(
+        &p,
+        "[" MESSAGE("user", "x") ",{\"role\":\"assistant\","
+                                 "\"content\":\"x\",\"reasoning_content\":\"" REASON_WORD "\"}]",
+        REASON_WORD);
+    caps.merges_users = takes_user &&
+                        !try_render(&p, "[" MESSAGE("user", "x") "," MESSAGE("user", "y") "]", NULL,
+                                    NULL);
     probe_calls(&p, &caps);
     caps.efforts = probe_efforts(&p);
     buf_fini(&p.out);

@@ -23,13 +23,41 @@ enum {
 
 typedef enum {
     /* expressions */
-    JNODE_CONST, JNODE_NAME, JNODE_NSREF, JNODE_TUPLE, JNODE_LIST, JNODE_DICT,
-    JNODE_UNARY, JNODE_BINARY, JNODE_AND, JNODE_OR, JNODE_NOT, JNODE_CONCAT, JNODE_COMPARE,
-    JNODE_OPERAND, JNODE_COND, JNODE_ATTR, JNODE_ITEM, JNODE_SLICE, JNODE_CALL, JNODE_FILTER,
-    JNODE_TEST, JNODE_KEYWORD,
+    JNODE_CONST,
+    JNODE_NAME,
+    JNODE_NSREF,
+    JNODE_TUPLE,
+    JNODE_LIST,
+    JNODE_DICT,
+    JNODE_UNARY,
+    JNODE_BINARY,
+    JNODE_AND,
+    JNODE_OR,
+    JNODE_NOT,
+    JNODE_CONCAT,
+    JNODE_COMPARE,
+    JNODE_OPERAND,
+    JNODE_COND,
+    JNODE_ATTR,
+    JNODE_ITEM,
+    JNODE_SLICE,
+    JNODE_CALL,
+    JNODE_FILTER,
+    JNODE_TEST,
+    JNODE_KEYWORD,
     /* statements */
-    JNODE_DATA, JNODE_PRINT, JNODE_IF, JNODE_FOR, JNODE_SET, JNODE_SET_BLOCK, JNODE_MACRO,
-    JNODE_CALL_BLOCK, JNODE_FILTER_BLOCK, JNODE_WITH, JNODE_BREAK, JNODE_CONTINUE,
+    JNODE_DATA,
+    JNODE_PRINT,
+    JNODE_IF,
+    JNODE_FOR,
+    JNODE_SET,
+    JNODE_SET_BLOCK,
+    JNODE_MACRO,
+    JNODE_CALL_BLOCK,
+    JNODE_FILTER_BLOCK,
+    JNODE_WITH,
+    JNODE_BREAK,
+    JNODE_CONTINUE,
 } jnode_kind;
 
 typedef struct jnode jnode;
@@ -72,21 +100,21 @@ typedef struct {
 
 /* A macro, or the body of a call block or generation block. */
 typedef struct {
-    int name;                      /* -1 for a block */
-    jnode_list params, defaults;   /* the last defaults.n params have one */
+    int name;                    /* -1 for a block */
+    jnode_list params, defaults; /* the last defaults.n params have one */
     jnode_list body;
     jfunc func;
     jframe frame;
-    int caller, kwargs, varargs;   /* slots of the special names, -1 when not used */
-    bool has_caller_param;         /* "caller" is among the params */
+    int caller, kwargs, varargs; /* slots of the special names, -1 when not used */
+    bool has_caller_param;       /* "caller" is among the params */
 } jmacro_def;
 
 /* A loop's scopes. */
 typedef struct {
     jframe body, otherwise, test;
-    jfunc func;      /* of a recursive loop */
-    jfunc test_func; /* of `for … if test` */
-    int loop_slot;   /* of the variable `loop`, -1 when the body does not read it */
+    jfunc func;         /* of a recursive loop */
+    jfunc test_func;    /* of `for … if test` */
+    int loop_slot;      /* of the variable `loop`, -1 when the body does not read it */
     jnode *test_target; /* the target with the slots of test_func */
 } jloop_def;
 
@@ -129,7 +157,7 @@ struct jnode {
             jargs args;
         } call;
         struct {
-            jnode *object; /* NULL: the text of a block */
+            jnode *object;           /* NULL: the text of a block */
             const jbuiltin *builtin; /* NULL: unknown, fails when reached */
             int name;
             jargs args;
@@ -162,7 +190,7 @@ struct jnode {
             jref ref; /* MACRO: where it is stored */
             jmacro_def *def;
             jnode *call; /* CALL_BLOCK: the call, NULL for a generation block */
-        } macro; /* MACRO, CALL_BLOCK */
+        } macro;         /* MACRO, CALL_BLOCK */
         struct {
             jnode_list targets, values, body;
             jframe frame;

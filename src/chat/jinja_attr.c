@@ -8,8 +8,8 @@
 static bool is_forbidden(jvalue v, str name)
 {
     static const char *const of_dict[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
-    static const char *const of_list[] = {"append", "clear", "extend", "insert", "pop",
-                                          "remove", "reverse", "sort", NULL};
+    static const char *const of_list[] = {"append", "clear",   "extend", "insert", "pop",
+                                          "remove", "reverse", "sort",   NULL};
     const char *const *names = v.kind == JVALUE_DICT   ? of_dict
                                : v.kind == JVALUE_LIST ? of_list
                                                        : NULL;

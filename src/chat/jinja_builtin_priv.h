@@ -2,7 +2,8 @@
  *
  * Every one is a row {name, function, parameters}. The parameters are given as a string like
  * "sep= maxsplit=": names in order, "=" after those that may be left out, "." before those that
- * cannot be passed by name. NULL takes any arguments; the function then reads them from the call. */
+ * cannot be passed by name. NULL takes any arguments; the function then reads them from the call.
+ */
 #ifndef RIPTIDE_CHAT_JINJA_BUILTIN_PRIV_H
 #define RIPTIDE_CHAT_JINJA_BUILTIN_PRIV_H
 

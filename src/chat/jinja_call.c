@@ -45,8 +45,8 @@ static status bind(jrt *r, const jbuiltin *b, const jcall *call, jvalue *a)
             i++;
         int len = (int)(named->name.len < 60 ? named->name.len : 60);
         if (i == n)
-            return jrt_fail(r, ERR_FORMAT, "%s() got an unexpected keyword argument '%.*s'", b->name,
-                            len, named->name.ptr);
+            return jrt_fail(r, ERR_FORMAT, "%s() got an unexpected keyword argument '%.*s'",
+                            b->name, len, named->name.ptr);
         if (!jvalue_is_missing(a[i]))
             return jrt_fail(r, ERR_FORMAT, "%s() got multiple values for argument '%.*s'", b->name,
                             len, named->name.ptr);

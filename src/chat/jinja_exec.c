@@ -180,9 +180,7 @@ static status exec_one(jrt *r, const jscope *s, const jnode *n, jflow *flow)
     case JNODE_PRINT: return exec_print(r, s, n);
     case JNODE_IF: return exec_if(r, s, n, flow);
     case JNODE_FOR: return jloop_exec(r, s, n, flow);
-    case JNODE_SET:
-        TRY(jeval(r, s, n->set.value, &v));
-        return jexec_assign(r, s, n->set.target, v);
+    case JNODE_SET: TRY(jeval(r, s, n->set.value, &v)); return jexec_assign(r, s, n->set.target, v);
     case JNODE_SET_BLOCK:
     case JNODE_FILTER_BLOCK: return exec_block(r, s, n, flow);
     case JNODE_MACRO: return make_macro(r, s, n, jactivation_slot(s->act, n->macro.ref));

@@ -81,7 +81,8 @@ static jnode *parse_number(jparser *p)
     const jtoken *t = p->t;
     jvalue v;
     jparse_next(p);
-    if (t->type == JTOKEN_FLOAT) return new_const(p, t->pos, jvalue_float(jnumber_parse(t->text->s)));
+    if (t->type == JTOKEN_FLOAT)
+        return new_const(p, t->pos, jvalue_float(jnumber_parse(t->text->s)));
     const char *why = jnumber_int_of_text(p->a, t->text->s, t->name, &v);
     if (why) return jparse_fail(p, ERR_LIMIT, t->pos, "%s", why);
     if (jvalue_is_missing(v)) return jparse_fail(p, ERR_NOMEM, t->pos, "no memory for a number");

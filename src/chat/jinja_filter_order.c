@@ -167,8 +167,8 @@ static status extreme(jrt *r, jvalue self, const jvalue *a, bool wants_max, jval
     TRY(jiter_open(r, self, &it));
     TRY(jiter_next(r, it, out, &has_item));
     if (!has_item)
-        return jrt_undefined(r, (str){"", 0}, self.kind,
-                             "No aggregated item, sequence was empty.", out);
+        return jrt_undefined(r, (str){"", 0}, self.kind, "No aggregated item, sequence was empty.",
+                             out);
     TRY(single_key(r, a[1], (jvalue){0}, is_case_sensitive, *out, &best_key));
     for (;;) {
         jvalue item, key;

@@ -6,8 +6,8 @@ typedef struct {
     bool is_started, is_empty;
     bool is_reject, wants_attr;
     const jcall *call;
-    jcall rest;     /* arguments of the filter or test */
-    jvalue path;    /* attribute to look at, or MISSING */
+    jcall rest;  /* arguments of the filter or test */
+    jvalue path; /* attribute to look at, or MISSING */
     jvalue fallback;
     const jbuiltin *builtin; /* NULL: the item itself, or its truth */
 } pick_state;

@@ -153,7 +153,8 @@ static status f_round(jrt *r, jvalue self, const jvalue *a, const jcall *call, j
     const jtext *method = NULL;
     TRY(jarg_int(r, a[0], "precision", &digits));
     TRY(jarg_text(r, a[1], "method", &method));
-    bool is_ceil = method && str_is(method->s, "ceil"), is_floor = method && str_is(method->s, "floor");
+    bool is_ceil = method && str_is(method->s, "ceil"),
+         is_floor = method && str_is(method->s, "floor");
     if (method && !is_ceil && !is_floor && !str_is(method->s, "common"))
         return jrt_fail(r, ERR_FORMAT, "method must be common, ceil or floor");
     if (!jvalue_is_number(self)) return jrt_fail_type(r, "object cannot be rounded", self);
@@ -197,8 +198,7 @@ static status f_tojson(jrt *r, jvalue self, const jvalue *a, const jcall *call, 
     return jrt_built(r, &b, out);
 }
 
-static status f_filesizeformat(jrt *r, jvalue self, const jvalue *a, const jcall *call,
-                               jvalue *out)
+static status f_filesizeformat(jrt *r, jvalue self, const jvalue *a, const jcall *call, jvalue *out)
 {
     static const char letters[] = "kMGTPEZY";
     (void)call;

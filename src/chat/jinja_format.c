@@ -31,7 +31,7 @@ static status put_number(jrt *r, jbuilder *b, const jfield *f, str head, str dig
 /* Put `sep` between groups of `size` among the n leading digits; returns the new length. */
 static size_t group_digits(char *text, size_t len, size_t cap, char sep, size_t size, size_t n)
 {
-    for (size_t at = n; at > size && len + 2 < cap; ) {
+    for (size_t at = n; at > size && len + 2 < cap;) {
         at -= size;
         memmove(text + at + 1, text + at, len - at + 1);
         text[at] = sep;
@@ -55,7 +55,8 @@ status jfield_put_int(jrt *r, jbuilder *b, const jfield *f, int64_t i)
     for (int k = f->precision; k > n && len < 400; k--) text[len++] = '0';
     while (n > 0) text[len++] = reversed[--n];
     text[len] = 0;
-    if (f->grouping) len = group_digits(text, len, sizeof text, f->grouping, base == 10 ? 3 : 4, len);
+    if (f->grouping)
+        len = group_digits(text, len, sizeof text, f->grouping, base == 10 ? 3 : 4, len);
     if (i < 0)
         head[n_head++] = '-';
     else if (f->sign)
@@ -70,8 +71,8 @@ status jfield_put_int(jrt *r, jbuilder *b, const jfield *f, int64_t i)
 /* Without a type but with a precision: like g, but with a digit after the point. */
 static void print_general(char *text, size_t cap, double d, int precision)
 {
-    snprintf(text, cap, "%.*g", precision ? precision : 1, d);
-    if (strcspn(text, ".en") == strlen(text)) strcat(text, ".0");
+    int n = snprintf(text, cap, "%.*g", precision ? precision : 1, d);
+    if (strcspn(text, ".en") == (size_t)n) snprintf(text + n, cap - (size_t)n, ".0");
 }
 
 status jfield_put_double(jrt *r, jbuilder *b, const jfield *f, double d)
@@ -84,13 +85,16 @@ status jfield_put_double(jrt *r, jbuilder *b, const jfield *f, double d)
     if (!type && f->precision < 0) {
         jnumber_format(abs, text);
     } else if (!type) {
-        print_general(text, sizeof text - 4, abs, f->precision);
+        print_general(text, sizeof text, abs, f->precision);
     } else {
         snprintf(format, sizeof format, "%%%s.*%c", f->is_alternate ? "#" : "", type);
         snprintf(text, sizeof text - 2, format, precision, abs);
     }
-    if (f->type == '%') strcat(text, "%");
     size_t len = strlen(text);
+    if (f->type == '%') {
+        text[len++] = '%';
+        text[len] = 0;
+    }
     if (f->grouping)
         len = group_digits(text, len, sizeof text, f->grouping, 3, strspn(text, "0123456789"));
     if (signbit(d) && !isnan(d))
@@ -282,7 +286,8 @@ static status put_conversion(percent *p)
         jbuilder_put_byte(&p->b, '%', false);
         return ERR_OK;
     }
-    if (!strchr("srdiuoxXeEfFgGc", f.type)) return fail_format(p->r, "unsupported format character");
+    if (!strchr("srdiuoxXeEfFgGc", f.type))
+        return fail_format(p->r, "unsupported format character");
     if (!has_key) TRY(take_arg(p, &v));
     if (f.type == 's' || f.type == 'r') return put_as_text(p, &f, v);
     if (f.type == 'c') return put_as_char(p, &f, v);
@@ -300,9 +305,9 @@ status jformat_percent(jrt *r, const jtext *format, jvalue arg, jvalue *out)
         p.at = end + 1;
         if (sign >= 0) TRY(put_conversion(&p));
     }
-    bool has_rest = arg.kind == JVALUE_TUPLE ? p.next < arg.list->n
-                                             : p.next == 0 && arg.kind != JVALUE_DICT &&
-                                                   arg.kind != JVALUE_LIST;
+    bool has_rest = arg.kind == JVALUE_TUPLE
+                        ? p.next < arg.list->n
+                        : p.next == 0 && arg.kind != JVALUE_DICT && arg.kind != JVALUE_LIST;
     if (has_rest) return fail_format(r, "not all arguments converted");
     TRY(jrt_built(r, &p.b, out));
     return format->is_safe ? jfilter_mark(r, out, true) : ERR_OK;

@@ -5,14 +5,14 @@
 #include "chat/jinja_rt_priv.h"
 
 typedef struct {
-    uint32_t fill;  /* 0: a space */
-    char align;     /* '<', '>', '^', '=' or 0 for the type's own */
-    char sign;      /* '+', ' ' or 0 */
-    char grouping;  /* ',', '_' or 0 */
-    char type;      /* conversion letter or 0 */
+    uint32_t fill; /* 0: a space */
+    char align;    /* '<', '>', '^', '=' or 0 for the type's own */
+    char sign;     /* '+', ' ' or 0 */
+    char grouping; /* ',', '_' or 0 */
+    char type;     /* conversion letter or 0 */
     bool is_alternate;
     int64_t width;
-    int precision;  /* -1 when not given */
+    int precision; /* -1 when not given */
 } jfield;
 
 enum { JFIELD_WIDTH_MOST = 1 << 20, JFIELD_PRECISION_MOST = 300 };

@@ -54,8 +54,7 @@ static status add_pairs(jrt *r, jdict *d, jvalue from)
     for (int64_t i = 0; i < pairs->n; i++) {
         jlist *pair = NULL;
         TRY(jiter_collect(r, pairs->items[i], &pair));
-        if (pair->n != 2)
-            return jrt_fail(r, ERR_FORMAT, "dictionary update sequence wants pairs");
+        if (pair->n != 2) return jrt_fail(r, ERR_FORMAT, "dictionary update sequence wants pairs");
         TRY(add_pair(r, d, pair->items[0], pair->items[1]));
     }
     return ERR_OK;

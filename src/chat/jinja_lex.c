@@ -1,7 +1,7 @@
-/* The rules are those of jinja2 with trim_blocks and lstrip_blocks on and without line statements.
+/* The rules are those of jinja2 with trim_blocks and lstrip_blocks on and no line statements.
  *
- * Two states: in the root, text runs up to the next tag; inside a tag there are ordinary tokens, and
- * a closing delimiter counts only while no bracket is open. */
+ * Two states: in the root, text runs up to the next tag; inside a tag there are ordinary tokens,
+ * and a closing delimiter counts only while no bracket is open. */
 #include "chat/jinja_lex_priv.h"
 
 #include "base/utf8.h"
@@ -25,10 +25,42 @@ typedef struct {
 const char *jtoken_describe(jtoken_type t)
 {
     static const char *const names[] = {
-        "end of template", "template data", "begin of print statement", "end of print statement",
-        "begin of statement block", "end of statement block", "name", "string", "integer", "float",
-        "+", "-", "/", "//", "*", "%", "**", "~", "[", "]", "(", ")", "{", "}", "==", "!=", ">",
-        ">=", "<", "<=", "=", ".", ":", "|", ",", ";",
+        "end of template",
+        "template data",
+        "begin of print statement",
+        "end of print statement",
+        "begin of statement block",
+        "end of statement block",
+        "name",
+        "string",
+        "integer",
+        "float",
+        "+",
+        "-",
+        "/",
+        "//",
+        "*",
+        "%",
+        "**",
+        "~",
+        "[",
+        "]",
+        "(",
+        ")",
+        "{",
+        "}",
+        "==",
+        "!=",
+        ">",
+        ">=",
+        "<",
+        "<=",
+        "=",
+        ".",
+        ":",
+        "|",
+        ",",
+        ";",
     };
     return names[t];
 }
@@ -186,7 +218,9 @@ static size_t match_float(const lexer *l, size_t at)
 
 static bool is_digit_of(char c, int base)
 {
-    int v = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : 99;
+    int v = c >= '0' && c <= '9'                 ? c - '0'
+            : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                 : 99;
     return v < base;
 }
 
@@ -294,12 +328,14 @@ static status lex_operator(lexer *l)
         const char *text;
         jtoken_type type;
     } operators[] = {
-        {"//", JTOKEN_FLOORDIV}, {"**", JTOKEN_POW},   {"==", JTOKEN_EQ},     {"!=", JTOKEN_NE},
-        {">=", JTOKEN_GE},       {"<=", JTOKEN_LE},    {"+", JTOKEN_ADD},     {"-", JTOKEN_SUB},
-        {"/", JTOKEN_DIV},       {"*", JTOKEN_MUL},    {"%", JTOKEN_MOD},     {"~", JTOKEN_TILDE},
-        {"[", JTOKEN_LBRACKET},  {"]", JTOKEN_RBRACKET}, {"(", JTOKEN_LPAREN}, {")", JTOKEN_RPAREN},
-        {"{", JTOKEN_LBRACE},    {"}", JTOKEN_RBRACE}, {">", JTOKEN_GT},      {"<", JTOKEN_LT},
-        {"=", JTOKEN_ASSIGN},    {".", JTOKEN_DOT},    {":", JTOKEN_COLON},   {"|", JTOKEN_PIPE},
+        {"//", JTOKEN_FLOORDIV}, {"**", JTOKEN_POW},      {"==", JTOKEN_EQ},
+        {"!=", JTOKEN_NE},       {">=", JTOKEN_GE},       {"<=", JTOKEN_LE},
+        {"+", JTOKEN_ADD},       {"-", JTOKEN_SUB},       {"/", JTOKEN_DIV},
+        {"*", JTOKEN_MUL},       {"%", JTOKEN_MOD},       {"~", JTOKEN_TILDE},
+        {"[", JTOKEN_LBRACKET},  {"]", JTOKEN_RBRACKET},  {"(", JTOKEN_LPAREN},
+        {")", JTOKEN_RPAREN},    {"{", JTOKEN_LBRACE},    {"}", JTOKEN_RBRACE},
+        {">", JTOKEN_GT},        {"<", JTOKEN_LT},        {"=", JTOKEN_ASSIGN},
+        {".", JTOKEN_DOT},       {":", JTOKEN_COLON},     {"|", JTOKEN_PIPE},
         {",", JTOKEN_COMMA},     {";", JTOKEN_SEMICOLON},
     };
     size_t pos = l->at;

@@ -184,7 +184,10 @@ static status run(jrt *r, const jscope *s, const jnode *n, jactivation *outer, j
     TRY(open_source(r, n, outer, items, &it));
     if (def->loop_slot >= 0) {
         if (!(l = arena_new(r->a, sizeof *l))) return jrt_fail_memory(r);
-        *l = (jloop){.iter = it, .index0 = -1, .depth0 = depth0, .outer = outer,
+        *l = (jloop){.iter = it,
+                     .index0 = -1,
+                     .depth0 = depth0,
+                     .outer = outer,
                      .length = n->loop.test ? -1 : jvalue_length(items),
                      .node = n->loop.is_recursive ? n : NULL};
     }

@@ -7,13 +7,13 @@
 
 struct jloop {
     jiter *iter;
-    int64_t index0;        /* -1 before the first item */
-    int64_t length;        /* -1 when it is only known by walking */
+    int64_t index0;                /* -1 before the first item */
+    int64_t length;                /* -1 when it is only known by walking */
     jvalue before, current, after; /* after: an item read ahead, MISSING when none is */
-    jvalue last_changed;   /* tuple of the last changed() call */
+    jvalue last_changed;           /* tuple of the last changed() call */
     int64_t depth0;
-    const jnode *node;     /* of a recursive loop, else NULL */
-    jactivation *outer;    /* where the recursive loop was written */
+    const jnode *node;  /* of a recursive loop, else NULL */
+    jactivation *outer; /* where the recursive loop was written */
 };
 
 status jloop_length(jrt *r, jloop *l, int64_t *out);

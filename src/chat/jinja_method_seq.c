@@ -95,7 +95,8 @@ static status m_istitle(jrt *r, jvalue self, const jvalue *a, const jcall *call,
     uint32_t cp;
     for (size_t at = 0; at < s.len && is_title;) {
         at += (size_t)junicode_at(s, at, &cp);
-        bool starts = junicode_is_upper(cp) || junicode_is_title(cp), follows = junicode_is_lower(cp);
+        bool starts = junicode_is_upper(cp) || junicode_is_title(cp),
+             follows = junicode_is_lower(cp);
         is_title = !(starts && after_cased) && !(follows && !after_cased);
         after_cased = starts || follows;
         any |= after_cased;
@@ -115,12 +116,18 @@ static status m_isidentifier(jrt *r, jvalue self, const jvalue *a, const jcall *
 }
 
 const jbuiltin jmethods_str_is[] = {
-    {"isalnum", m_isalnum, ""},           {"isalpha", m_isalpha, ""},
-    {"isascii", m_isascii, ""},           {"isdecimal", m_isdecimal, ""},
-    {"isdigit", m_isdigit, ""},           {"isidentifier", m_isidentifier, ""},
-    {"islower", m_islower, ""},           {"isnumeric", m_isnumeric, ""},
-    {"isprintable", m_isprintable, ""},   {"isspace", m_isspace, ""},
-    {"istitle", m_istitle, ""},           {"isupper", m_isupper, ""},
+    {"isalnum", m_isalnum, ""},
+    {"isalpha", m_isalpha, ""},
+    {"isascii", m_isascii, ""},
+    {"isdecimal", m_isdecimal, ""},
+    {"isdigit", m_isdigit, ""},
+    {"isidentifier", m_isidentifier, ""},
+    {"islower", m_islower, ""},
+    {"isnumeric", m_isnumeric, ""},
+    {"isprintable", m_isprintable, ""},
+    {"isspace", m_isspace, ""},
+    {"istitle", m_istitle, ""},
+    {"isupper", m_isupper, ""},
     {0},
 };
 
@@ -218,10 +225,6 @@ static status dict_values(jrt *r, jvalue self, const jvalue *a, const jcall *cal
 }
 
 const jbuiltin jmethods_dict[] = {
-    {"copy", copy_self, ""},
-    {"get", dict_get, ".key .default="},
-    {"items", dict_items, ""},
-    {"keys", dict_keys, ""},
-    {"values", dict_values, ""},
-    {0},
+    {"copy", copy_self, ""}, {"get", dict_get, ".key .default="}, {"items", dict_items, ""},
+    {"keys", dict_keys, ""}, {"values", dict_values, ""},         {0},
 };

@@ -45,7 +45,7 @@ static int shortest_digits(double d, char digits[20], int *exponent)
         int count = 0;
         for (const char *c = text; *c != 'e'; c++)
             if (*c >= '0' && *c <= '9') digits[count++] = *c;
-        *exponent = atoi(strchr(text, 'e') + 1);
+        *exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
         while (count > 1 && digits[count - 1] == '0') count--;
         return count;
     }
@@ -278,7 +278,9 @@ static bool to_ascii(str s, char *out, size_t cap)
 
 static int digit_in_base(char c, int base)
 {
-    int v = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
+    int v = c >= '0' && c <= '9'                 ? c - '0'
+            : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10
+                                                 : 99;
     return v < base ? v : -1;
 }
 
@@ -291,8 +293,11 @@ const char *jnumber_int_of_text(arena *a, str s, int base, jvalue *out)
     char *at = text;
     bool is_negative = *at == '-';
     if (*at == '-' || *at == '+') at++;
-    int prefixed = at[0] != '0' ? 0 : (at[1] | 32) == 'x' ? 16 : (at[1] | 32) == 'o' ? 8
-                                    : (at[1] | 32) == 'b' ? 2 : 0;
+    int prefixed = at[0] != '0'          ? 0
+                   : (at[1] | 32) == 'x' ? 16
+                   : (at[1] | 32) == 'o' ? 8
+                   : (at[1] | 32) == 'b' ? 2
+                                         : 0;
     if (prefixed && (base == prefixed || base == 0)) {
         base = prefixed;
         at += 2;
@@ -345,7 +350,8 @@ bool jnumber_float_of_text(str s, double *out)
     size_t n_mantissa = strcspn(text, "eE");
     const char *digits = text + n_mantissa + (n_mantissa < t.len);
     digits += *digits == '-' || *digits == '+';
-    bool is_number = n_mantissa == t.len || (*digits && strspn(digits, "0123456789") == strlen(digits));
+    bool is_number = n_mantissa == t.len ||
+                     (*digits && strspn(digits, "0123456789") == strlen(digits));
     double probe;
     str mantissa = str_slice(t, 0, n_mantissa < 300 ? n_mantissa : 300);
     if (!is_number || !str_to_double(mantissa, &probe)) return false;

@@ -9,9 +9,24 @@
 #include "chat/jinja_value_priv.h"
 
 typedef enum {
-    JOP_ADD, JOP_SUB, JOP_MUL, JOP_DIV, JOP_FLOORDIV, JOP_MOD, JOP_POW,
-    JOP_NEG, JOP_POS, JOP_NOT,
-    JOP_EQ, JOP_NE, JOP_LT, JOP_LE, JOP_GT, JOP_GE, JOP_IN, JOP_NOT_IN
+    JOP_ADD,
+    JOP_SUB,
+    JOP_MUL,
+    JOP_DIV,
+    JOP_FLOORDIV,
+    JOP_MOD,
+    JOP_POW,
+    JOP_NEG,
+    JOP_POS,
+    JOP_NOT,
+    JOP_EQ,
+    JOP_NE,
+    JOP_LT,
+    JOP_LE,
+    JOP_GT,
+    JOP_GE,
+    JOP_IN,
+    JOP_NOT_IN
 } jop;
 
 /* Decimal text (checked already) to double; too large becomes infinite. */

@@ -4,7 +4,7 @@
 
 static const char *op_name(jop op)
 {
-    static const char *const names[] = {"+",  "-", "*", "/",  "//", "%", "**", "-",  "+",
+    static const char *const names[] = {"+",   "-",  "*",  "/", "//", "%", "**", "-",  "+",
                                         "not", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
     return names[op];
 }
@@ -103,7 +103,8 @@ status jop_binary(jrt *r, jop op, jvalue a, jvalue b, jvalue *out)
 status jop_unary(jrt *r, jop op, jvalue v, jvalue *out)
 {
     if (!jvalue_is_number(v))
-        return jrt_fail_type(r, op == JOP_NEG ? "object has no unary -" : "object has no unary +", v);
+        return jrt_fail_type(r, op == JOP_NEG ? "object has no unary -" : "object has no unary +",
+                             v);
     const char *why = jnumber_unary(op, v, out);
     return why ? jrt_fail(r, ERR_FORMAT, "%s", why) : ERR_OK;
 }

@@ -344,8 +344,8 @@ static jnode *parse_jump(jparser *p, int32_t pos, jnode_kind kind)
 
 static jnode *fail_tag(jparser *p, int32_t pos, str word)
 {
-    static const char *const known[] = {"include", "import", "from", "extends", "block",
-                                        "autoescape"};
+    static const char *const known[] = {"include", "import", "from",
+                                        "extends", "block",  "autoescape"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (str_is(word, known[i]))
             return jparse_fail(p, ERR_UNSUPPORTED, pos, "tag '%s' is not supported", known[i]);
@@ -359,10 +359,14 @@ static jnode *parse_statement(jparser *p)
         const char *word;
         jnode *(*parse)(jparser *p, int32_t pos);
     } tags[] = {
-        {"set", parse_set},         {"for", parse_for},
-        {"if", parse_if},           {"with", parse_with},
-        {"macro", parse_macro},     {"call", parse_call_block},
-        {"filter", parse_filter_block}, {"print", parse_print},
+        {"set", parse_set},
+        {"for", parse_for},
+        {"if", parse_if},
+        {"with", parse_with},
+        {"macro", parse_macro},
+        {"call", parse_call_block},
+        {"filter", parse_filter_block},
+        {"print", parse_print},
         {"generation", parse_generation},
     };
     const jtoken *t = p->t;
@@ -391,8 +395,11 @@ static bool parse_body(jparser *p, jnode_list *body, const char *const *ends)
         jnode *n = NULL;
         jparse_next(p);
         if (t->type == JTOKEN_EOF) {
-            if (ends) jparse_fail(p, ERR_FORMAT, t->pos, "unexpected end of template, "
-                                  "looking for '%s'", ends[0]);
+            if (ends)
+                jparse_fail(p, ERR_FORMAT, t->pos,
+                            "unexpected end of template, "
+                            "looking for '%s'",
+                            ends[0]);
             return !ends;
         }
         if (t->type == JTOKEN_DATA) {

@@ -30,14 +30,19 @@ static void put_repr_char(jbuilder *b, str bytes, uint32_t cp, char quote, bool 
     } else if (junicode_is_printable(cp)) {
         jbuilder_put(b, bytes, is_input);
     } else {
-        snprintf(text, sizeof text, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", cp);
+        snprintf(text, sizeof text,
+                 cp < 0x100     ? "\\x%02x"
+                 : cp < 0x10000 ? "\\u%04x"
+                                : "\\U%08x",
+                 cp);
         put(b, text, is_input);
     }
 }
 
 static void put_repr_text(jbuilder *b, const jtext *t)
 {
-    bool has_single = str_find(t->s, STR("'"), 0) >= 0, has_double = str_find(t->s, STR("\""), 0) >= 0;
+    bool has_single = str_find(t->s, STR("'"), 0) >= 0,
+         has_double = str_find(t->s, STR("\""), 0) >= 0;
     bool is_input = t->s.len ? jtext_is_input_at(t, 0) : t->is_input;
     char quote = has_single && !has_double ? '"' : '\'';
     if (t->is_safe) put(b, "Markup(", is_input);
@@ -83,8 +88,11 @@ static status put_view(jrt *r, jbuilder *b, jvalue v)
 {
     const jdict *d = v.dict;
     bool in = d->is_input;
-    put(b, v.view == JVIEW_ITEMS ? "dict_items([" : v.view == JVIEW_KEYS ? "dict_keys(["
-                                                                         : "dict_values([", in);
+    put(b,
+        v.view == JVIEW_ITEMS  ? "dict_items(["
+        : v.view == JVIEW_KEYS ? "dict_keys(["
+                               : "dict_values([",
+        in);
     if (v.view == JVIEW_ITEMS) {
         for (int64_t i = 0; i < d->n; i++) {
             put(b, i ? ", (" : "(", in);

@@ -32,8 +32,8 @@ status jrt_fail_undefined(jrt *r, jvalue v)
     if (u->owner == JVALUE_MISSING)
         return jrt_fail(r, ERR_FORMAT, "'%.*s' is undefined", n, u->name.ptr);
     jvalue owner = {.kind = (uint8_t)u->owner};
-    return jrt_fail(r, ERR_FORMAT, "'%s' object has no attribute '%.*s'", jvalue_type_name(owner), n,
-                    u->name.ptr);
+    return jrt_fail(r, ERR_FORMAT, "'%s' object has no attribute '%.*s'", jvalue_type_name(owner),
+                    n, u->name.ptr);
 }
 
 status jrt_fail_type(jrt *r, const char *what, jvalue v)
@@ -66,8 +66,7 @@ void jrt_builder(jrt *r, jbuilder *b)
 status jrt_built(jrt *r, jbuilder *b, jvalue *out)
 {
     const jtext *t = jbuilder_text(b);
-    if (!t && b->is_over)
-        return jrt_fail(r, ERR_LIMIT, "a text longer than %zu bytes", b->limit);
+    if (!t && b->is_over) return jrt_fail(r, ERR_LIMIT, "a text longer than %zu bytes", b->limit);
     if (!t) return jrt_fail_memory(r);
     *out = jvalue_text(t);
     return jrt_spend(r, (int64_t)(t->s.len / 16));

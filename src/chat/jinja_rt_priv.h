@@ -14,12 +14,12 @@ enum { JRT_DEPTH_MOST = 900 };
 typedef struct {
     const jprogram *program;
     arena *a;
-    const jdict *vars;   /* variables of the rendering */
+    const jdict *vars; /* variables of the rendering */
     int64_t budget;
     int depth;
-    int32_t pos;         /* of the node being evaluated, for messages */
-    size_t text_most;    /* longest text that may be built */
-    int64_t now_s;       /* wall clock for strftime_now */
+    int32_t pos;      /* of the node being evaluated, for messages */
+    size_t text_most; /* longest text that may be built */
+    int64_t now_s;    /* wall clock for strftime_now */
     err *e;
 } jrt;
 
@@ -56,7 +56,7 @@ status jprint_text(jrt *r, jvalue v, const jtext **out);
 /* ---- jinja_json.c ---- */
 typedef struct {
     bool ensure_ascii, sort_keys;
-    const jtext *indent; /* one level's indentation, NULL for one line */
+    const jtext *indent;             /* one level's indentation, NULL for one line */
     const jtext *item_sep, *key_sep; /* NULL: Python's defaults */
 } jjson_style;
 /* json.dumps(v) */
@@ -86,8 +86,8 @@ struct jactivation {
 };
 typedef struct {
     jactivation *act;
-    jbuilder *out;        /* where print goes */
-    const jvalue *block;  /* the text that a block's filter is applied to */
+    jbuilder *out;       /* where print goes */
+    const jvalue *block; /* the text that a block's filter is applied to */
 } jscope;
 
 status jeval(jrt *r, const jscope *s, const jnode *n, jvalue *out);

@@ -45,8 +45,8 @@ static void *scratch_array(resolver *r, const void *old, int n, int cap, size_t 
 {
     void *p = arena_new_array(&r->scratch, (size_t)cap, size);
     if (!p) {
-        fail(r, r->scratch.limit && r->scratch.n_bytes > SCRATCH_MOST / 2 ? ERR_LIMIT : ERR_NOMEM, 0,
-             "too many names to resolve");
+        fail(r, r->scratch.limit && r->scratch.n_bytes > SCRATCH_MOST / 2 ? ERR_LIMIT : ERR_NOMEM,
+             0, "too many names to resolve");
         return NULL;
     }
     if (n) memcpy(p, old, (size_t)n * size);

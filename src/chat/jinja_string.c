@@ -56,7 +56,7 @@ static void put_escaped_foreign(reader *r)
     uint32_t cp;
     r->at += (size_t)junicode_at(r->raw, r->at, &cp);
     const char *format = cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x";
-    r->n += (size_t)sprintf(r->out + r->n, format, cp);
+    r->n += (size_t)snprintf(r->out + r->n, 12, format, cp);
 }
 
 /* After the backslash. */
@@ -91,7 +91,7 @@ const char *jstring_unescape(arena *a, str raw, str *out)
     *out = raw;
     if (!raw.len) out->ptr = "";
     if (!raw.len || !memchr(raw.ptr, '\\', raw.len)) return NULL;
-    /* The longest growth is a backslash and two foreign bytes to \uXXXX and its terminator. */
+    /* The longest growth: a backslash and two foreign bytes become \uXXXX and a terminator. */
     reader r = {.raw = raw, .out = arena_new(a, raw.len * 4 + 16)};
     *out = (str){r.out, 0};
     if (!r.out) return NULL;

@@ -27,7 +27,8 @@ status jcase_map(jrt *r, const jtext *t, jcase how, jvalue *out)
             at += (size_t)junicode_at(piece, at, &cp);
             bool upper = how == JCASE_UPPER || (how == JCASE_SWAP && junicode_is_lower(cp));
             bool lower = how == JCASE_LOWER || (how == JCASE_SWAP && junicode_is_upper(cp)) ||
-                         (how == JCASE_CAPITALIZE && pos > 0) || (how == JCASE_TITLE && after_cased);
+                         (how == JCASE_CAPITALIZE && pos > 0) ||
+                         (how == JCASE_TITLE && after_cased);
             int n = 1;
             to[0] = cp;
             if (upper)

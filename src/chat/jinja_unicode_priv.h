@@ -16,9 +16,9 @@ int64_t junicode_count(str s);
 /* The offset of code point number `index` (>= 0), at most s.len. */
 size_t junicode_offset(str s, int64_t index);
 
-bool junicode_is_space(uint32_t cp);     /* str.isspace, and \s */
-bool junicode_is_line_end(uint32_t cp);  /* where str.splitlines cuts */
-bool junicode_is_word(uint32_t cp);      /* \w */
+bool junicode_is_space(uint32_t cp);    /* str.isspace, and \s */
+bool junicode_is_line_end(uint32_t cp); /* where str.splitlines cuts */
+bool junicode_is_word(uint32_t cp);     /* \w */
 bool junicode_is_name_start(uint32_t cp);
 bool junicode_is_name(uint32_t cp);      /* may continue an identifier */
 bool junicode_is_printable(uint32_t cp); /* shown as it is by repr() */

@@ -380,8 +380,7 @@ status jvalue_from_json(arena *a, const json *v, int depth, jvalue *out)
     case JSON_NULL: *out = jvalue_none(); break;
     case JSON_FALSE:
     case JSON_TRUE: *out = jvalue_bool(v->kind == JSON_TRUE); break;
-    case JSON_NUMBER:
-        return jnumber_from_text(a, v->text, true, out) ? ERR_OK : ERR_NOMEM;
+    case JSON_NUMBER: return jnumber_from_text(a, v->text, true, out) ? ERR_OK : ERR_NOMEM;
     case JSON_STRING: {
         const jtext *t = jtext_new(a, v->text, true);
         if (!t) return ERR_NOMEM;

@@ -23,9 +23,9 @@ typedef enum {
     JVALUE_LIST,
     JVALUE_TUPLE,
     JVALUE_DICT,
-    JVALUE_VIEW,  /* keys(), values() or items() of a dict */
+    JVALUE_VIEW, /* keys(), values() or items() of a dict */
     JVALUE_RANGE,
-    JVALUE_ITER,  /* a generator: can be walked once */
+    JVALUE_ITER, /* a generator: can be walked once */
     JVALUE_NAMESPACE,
     JVALUE_BUILTIN,
     JVALUE_METHOD, /* a builtin bound to its object */

@@ -224,8 +224,7 @@ status message_parse(arena *a, const json *request, const template_caps *caps, m
     return ERR_OK;
 }
 
-status message_read(arena *a, const char *path, const template_caps *caps, message_set *out,
-                    err *e)
+status message_read(arena *a, const char *path, const template_caps *caps, message_set *out, err *e)
 {
     str text;
     const json *request = NULL;

@@ -156,7 +156,8 @@ static status convert_call(const message_reader *r, const json *call, int i, con
     if (call->kind != JSON_OBJECT) return message_fail(r, ERR_FORMAT, tail, "must be an object");
     const json *function = json_get(call, "function"), *type = json_get(call, "type");
     if (json_is(type, JSON_STRING) && !str_is(type->text, "function"))
-        return message_fail(r, ERR_UNSUPPORTED, tail, "only calls of type 'function' are supported");
+        return message_fail(r, ERR_UNSUPPORTED, tail,
+                            "only calls of type 'function' are supported");
     bool is_flat = is_null(function);
     if (is_flat) function = call;
     if (function->kind != JSON_OBJECT || !json_is(json_get(function, "name"), JSON_STRING))
@@ -213,8 +214,9 @@ static const json *find_reasoning(const json *m)
 
 static bool is_handled(str key)
 {
-    static const char *const names[] = {"role", "content", "tool_calls", "function_call",
-                                        "reasoning", "reasoning_content", "cache_control"};
+    static const char *const names[] = {"role",          "content",   "tool_calls",
+                                        "function_call", "reasoning", "reasoning_content",
+                                        "cache_control"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (str_is(key, names[i])) return true;
     return false;

@@ -85,8 +85,8 @@ static status find_switch(message_reader *r, const json *request, const json *kw
 
 static status copy_kwargs(message_reader *r, const json *kwargs, tree *t)
 {
-    static const char *const reserved[] = {"messages",  "tools",     "documents", "bos_token",
-                                           "eos_token", "add_generation_prompt"};
+    static const char *const reserved[] = {"messages",  "tools",     "documents",
+                                           "bos_token", "eos_token", "add_generation_prompt"};
     snprintf(r->path, sizeof r->path, "/chat_template_kwargs");
     if (!kwargs || kwargs->kind == JSON_NULL) return ERR_OK;
     if (kwargs->kind != JSON_OBJECT) return message_fail(r, ERR_FORMAT, "", "must be an object");

@@ -16,17 +16,17 @@ struct outparse {
     bool is_final;
 
     /* text */
-    buf space;       /* white space that only counts when text follows */
-    bool is_fresh;   /* right behind reasoning or a call: newlines do not count */
-    bool has_text;   /* visible text of the current kind was sent */
+    buf space;     /* white space that only counts when text follows */
+    bool is_fresh; /* right behind reasoning or a call: newlines do not count */
+    bool has_text; /* visible text of the current kind was sent */
     bool has_content, has_reasoning, after_call;
 
     /* the open call */
     int n_calls, n_params;
-    const json *schema;   /* of its arguments, or NULL */
-    buf seen;             /* keys so far, each ended by a NUL */
-    bool is_closed;       /* </function> was there */
-    buf junk;             /* text between parameters */
+    const json *schema; /* of its arguments, or NULL */
+    buf seen;           /* keys so far, each ended by a NUL */
+    bool is_closed;     /* </function> was there */
+    buf junk;           /* text between parameters */
 
     /* the open value */
     const json *value_schema;
@@ -343,11 +343,12 @@ static bool take_call_tag(outparse *p, bool *is_open)
 /* The text ends inside a tag that belongs to a call. */
 static bool is_cut_tag(str rest)
 {
-    static const char *const tags[] = {"<parameter=", "</parameter>", "</function>",
-                                       "</tool_call>", "<tool_call>", "<function="};
+    static const char *const tags[] = {"<parameter=",  "</parameter>", "</function>",
+                                       "</tool_call>", "<tool_call>",  "<function="};
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
         str tag = str_from(tags[i]);
-        if (str_starts(tag, rest) || (str_ends(tag, STR("=")) && str_starts(rest, tag))) return true;
+        if (str_starts(tag, rest) || (str_ends(tag, STR("=")) && str_starts(rest, tag)))
+            return true;
     }
     return false;
 }
@@ -420,7 +421,8 @@ static bool run_value(outparse *p)
     tag_match m = tag_value_end(t, tag, at_line_start, is_key, p);
     if (m != TAG_NO) take_value(p, tag, false);
     /* JSON has no raw newlines inside strings, so a tag in one is never at the start of a line. */
-    if (m == TAG_YES && !p->is_streamed && !at_line_start && schema_is_unfinished(buf_str(&p->value)))
+    if (m == TAG_YES && !p->is_streamed && !at_line_start &&
+        schema_is_unfinished(buf_str(&p->value)))
         m = TAG_NO;
     p->scan = m == TAG_NO ? tag + 1 : tag;
     if (m == TAG_YES) {

@@ -42,7 +42,7 @@ typedef struct {
 typedef void outparse_fn(void *ctx, const outparse_event *event);
 
 typedef struct {
-    const json *tools;        /* array as in the request, borrowed until close; NULL: a call is text */
+    const json *tools; /* array as in the request, borrowed until close; NULL: calls are text */
     bool starts_in_reasoning; /* the prompt ended with an open <think> */
     outparse_fn *emit;
     void *ctx;

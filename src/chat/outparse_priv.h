@@ -10,8 +10,8 @@
 typedef enum { TAG_NO, TAG_YES, TAG_MORE } tag_match;
 
 typedef struct {
-    str s;          /* everything not yet consumed */
-    bool is_final;  /* nothing will follow */
+    str s;         /* everything not yet consumed */
+    bool is_final; /* nothing will follow */
 } tag_text;
 
 /* Does `literal` stand at `at`? */
@@ -32,8 +32,14 @@ tag_match tag_value_end(tag_text t, size_t at, bool at_line_start, tag_is_key_fn
 /* ---- outparse_schema.c: types of parameters ---- */
 
 enum {
-    SCHEMA_STRING = 1, SCHEMA_INTEGER = 2, SCHEMA_NUMBER = 4, SCHEMA_BOOLEAN = 8,
-    SCHEMA_OBJECT = 16, SCHEMA_ARRAY = 32, SCHEMA_NULL = 64, SCHEMA_ANY = 127
+    SCHEMA_STRING = 1,
+    SCHEMA_INTEGER = 2,
+    SCHEMA_NUMBER = 4,
+    SCHEMA_BOOLEAN = 8,
+    SCHEMA_OBJECT = 16,
+    SCHEMA_ARRAY = 32,
+    SCHEMA_NULL = 64,
+    SCHEMA_ANY = 127
 };
 
 /* The function `name` of `tools`, or NULL. */

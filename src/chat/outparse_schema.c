@@ -111,8 +111,10 @@ static unsigned types_at(const json *root, const json *schema, int depth)
         types = SCHEMA_ARRAY;
     }
     if (types & SCHEMA_NUMBER) types |= SCHEMA_INTEGER;
-    if (json_is(v = json_get(schema, "anyOf"), JSON_ARRAY)) types &= union_types(root, v, depth - 1);
-    if (json_is(v = json_get(schema, "oneOf"), JSON_ARRAY)) types &= union_types(root, v, depth - 1);
+    if (json_is(v = json_get(schema, "anyOf"), JSON_ARRAY))
+        types &= union_types(root, v, depth - 1);
+    if (json_is(v = json_get(schema, "oneOf"), JSON_ARRAY))
+        types &= union_types(root, v, depth - 1);
     if (json_is(v = json_get(schema, "allOf"), JSON_ARRAY))
         for (v = v->first; v; v = v->next) types &= types_at(root, v, depth - 1);
     if (json_is(v = json_get(schema, "enum"), JSON_ARRAY)) {
@@ -182,9 +184,9 @@ static bool is_admitted(unsigned types, const json *v)
     if (types & SCHEMA_NUMBER) return true;
     if (!(types & SCHEMA_INTEGER)) return false;
     /* An integer may be too long for int64. */
-    return json_to_int64(v, &i) || (str_find(v->text, STR("."), 0) < 0 &&
-                                    str_find(v->text, STR("e"), 0) < 0 &&
-                                    str_find(v->text, STR("E"), 0) < 0);
+    return json_to_int64(v, &i) ||
+           (str_find(v->text, STR("."), 0) < 0 && str_find(v->text, STR("e"), 0) < 0 &&
+            str_find(v->text, STR("E"), 0) < 0);
 }
 
 static void put_number(writer *w, unsigned types, const json *v)

@@ -37,8 +37,7 @@ tag_match tag_named(tag_text t, size_t at, const char *opening, str *name, size_
     if (to == t.s.len) return more(t);
     *name = str_trim(str_slice(t.s, from, to));
     size_t n = name->len;
-    if (n >= 2 && (name->ptr[0] == '"' || name->ptr[0] == '\'') &&
-        name->ptr[n - 1] == name->ptr[0])
+    if (n >= 2 && (name->ptr[0] == '"' || name->ptr[0] == '\'') && name->ptr[n - 1] == name->ptr[0])
         *name = str_slice(*name, 1, n - 1);
     *end = to + 1;
     return name->len ? TAG_YES : TAG_NO;

@@ -9,10 +9,10 @@ typedef struct {
     str s;
     char *open; /* closing brackets to come, outermost first */
     int n_open, cap;
-    size_t safe;     /* text up to here, */
-    bool in_string;  /* then a quote if so, */
-    int n_safe;      /* then the first n_safe of `open` in reverse */
-    bool wants_key;  /* the next string is a key */
+    size_t safe;    /* text up to here, */
+    bool in_string; /* then a quote if so, */
+    int n_safe;     /* then the first n_safe of `open` in reverse */
+    bool wants_key; /* the next string is a key */
 } scan;
 
 static void mark_safe(scan *c, size_t at)

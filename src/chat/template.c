@@ -13,7 +13,8 @@ enum {
     WORK_MOST = 100 << 20,
 };
 
-struct template {
+struct template
+{
     jprogram program;
     char *name;
     template_caps caps;

@@ -39,28 +39,28 @@ void segments_fini(segments *s);
 
 /* What a rendering reads; everything is borrowed for the call. */
 typedef struct {
-    const json *messages;       /* array */
-    const json *tools;          /* array, or NULL: None for the template */
-    const json *documents;      /* array, or NULL */
-    const json *kwargs;         /* object of further variables, or NULL; its strings are input */
-    str bos_token, eos_token;   /* ptr NULL: undefined for the template */
+    const json *messages;     /* array */
+    const json *tools;        /* array, or NULL: None for the template */
+    const json *documents;    /* array, or NULL */
+    const json *kwargs;       /* object of further variables, or NULL; its strings are input */
+    str bos_token, eos_token; /* ptr NULL: undefined for the template */
     bool add_generation_prompt;
-    int64_t now_s;              /* Unix time for strftime_now, 0 for the clock */
+    int64_t now_s; /* Unix time for strftime_now, 0 for the clock */
 } template_input;
 
 /* Whom a template takes system text from, what it calls efforts, and so on: found out by rendering
  * small conversations at open. */
 typedef struct {
-    bool has_system;            /* a leading system message is rendered */
-    bool has_later_system;      /* … and one further down, at its place */
-    bool has_developer;         /* the role `developer` is known, not just echoed */
-    bool has_tools;             /* tools appear in the output */
-    bool has_reasoning;         /* reasoning_content of the last assistant turn appears */
-    bool wants_text_arguments;  /* tool_calls[].function.arguments must be a string of JSON */
-    bool wants_null_content;    /* tool calls appear only when content is null */
-    bool merges_users;          /* two user messages in a row are refused */
-    bool starts_thinking;       /* the generation prompt ends with an open <think> */
-    unsigned efforts;           /* TEMPLATE_EFFORT_ bits that render without error */
+    bool has_system;           /* a leading system message is rendered */
+    bool has_later_system;     /* … and one further down, at its place */
+    bool has_developer;        /* the role `developer` is known, not just echoed */
+    bool has_tools;            /* tools appear in the output */
+    bool has_reasoning;        /* reasoning_content of the last assistant turn appears */
+    bool wants_text_arguments; /* tool_calls[].function.arguments must be a string of JSON */
+    bool wants_null_content;   /* tool calls appear only when content is null */
+    bool merges_users;         /* two user messages in a row are refused */
+    bool starts_thinking;      /* the generation prompt ends with an open <think> */
+    unsigned efforts;          /* TEMPLATE_EFFORT_ bits that render without error */
 } template_caps;
 enum {
     TEMPLATE_EFFORT_MINIMAL = 1,

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# tags: timeout=300
 """Round trips of tool calls: jinja2 renders a turn with the model's template, outparse reads it.
 
     tests/oracle/outparse.py [--build DIR] [--template FILE] [--cases N] [--seed N]
@@ -17,7 +18,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from template import ROOT, make_environment  # noqa: E402
+from template import ROOT, make_environment, program  # noqa: E402
 
 TYPES = {"string": {"type": "string"}, "integer": {"type": "integer"}, "number": {"type": "number"},
          "boolean": {"type": "boolean"}, "object": {"type": "object"}, "array": {"type": "array"},
@@ -35,16 +36,7 @@ PIECES = ["a", "Wörld", "\n", "\n\n", " ", "<b>x</b>", "</parameter>", "<parame
 
 class Driver:
     def __init__(self, build):
-        out = os.path.join(build, "tests", "oracle")
-        os.makedirs(os.path.join(ROOT, out), exist_ok=True)
-        libs = [f"{build}/libchat.a", f"{build}/libbase.a"]
-        subprocess.run(["make", "-s", f"BUILD={build}", *libs], cwd=ROOT, check=True)
-        binary = f"{out}/outparse_driver"
-        subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-O1", "-g",
-                        *os.environ.get("SAN", "").split(), "-Isrc", "tests/oracle/outparse_driver.c",
-                        "-o", binary, *libs, "-lutf8proc", "-lxxhash", "-lpthread", "-lm"],
-                       cwd=ROOT, check=True)
-        self.process = subprocess.Popen([os.path.join(ROOT, binary)], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([program(build, "outparse_driver")], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
 
     def ask(self, text, tools, in_reasoning, cuts):
@@ -119,7 +111,7 @@ def is_ambiguous(value):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build")
+    parser.add_argument("--build", default=os.environ.get("RIPTIDE_BUILD", "build"))
     parser.add_argument("--template", default=os.path.join(ROOT, "models/mini-dense/chat_template.jinja"))
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -143,7 +135,6 @@ def main():
         text = template.render(messages=[user, turn], tools=None, add_generation_prompt=False)
         assert text.startswith(prompt)
         text = text[len(prompt):].removesuffix("<|im_end|>\n")
-        data = text.encode()
         whole = driver.ask(text, tools, True, [])
         cut_text = driver.ask(text, tools, True, byte_cuts(cases, text))
         if whole != cut_text:
@@ -161,8 +152,7 @@ def main():
             if got != want or json.dumps(got) != json.dumps(want):
                 report(counts, "round trip", text, want, got)
         damage(counts, cases, driver, tools, text, len(calls))
-        del data
-    print(f"seed {args.seed}: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+    print(("not ok" if counts["bad"] else "ok") + f" tool_calls seed {args.seed}: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
     sys.exit(1 if counts["bad"] else 0)
 
 

@@ -1,3 +1,4 @@
+/* links: chat */
 /* outparse_driver: parses model output for tests/oracle/outparse.py.
  *
  * Reads one JSON object a line: {"text", "tools", "in_reasoning", "cuts": [offsets]} and answers

