@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "decode/cycle.h"
 #include "load/safetensors.h"
-#include "support/test.h"
+#include "model/engine_fixture.h"
 
 enum { PATH_CAP = 4400, PROBE_ROWS = 256 };
 
@@ -224,4 +224,56 @@ TEST(cpu_stays_within_its_bounds_of_the_reference)
 {
     run_file("mini-dense", "", "cpu", &cpu_dense);
     run_file("mini-moe", "", "cpu", &cpu_moe);
+}
+
+/* Greedy ids with the draft on, equal up to the first place where the two best were close. */
+static void expect_greedy(const char *model, const char *variant)
+{
+    if (!test_shared()) TEST_SKIP("no ../shared with goldens");
+    static run_result out;
+    char path[PATH_CAP], draft[PATH_CAP];
+    golden g = {0};
+    err e = {0};
+    str text;
+    arena_init(&g.mem, 0);
+    snprintf(path, sizeof path, "%s/goldens/%s%s.json", test_shared(), model, variant);
+    CHECK_OK(file_read(&g.mem, path, 1 << 28, &text, &e), &e);
+    CHECK_OK(json_parse(&g.mem, text, path, 64, 0, &g.cases, &e), &e);
+    snprintf(path, sizeof path, "%s/models/%s", test_root(), model);
+    snprintf(draft, sizeof draft, "%s/models/%s-dflash2", test_root(), model);
+    engine *en = run_open(&(engine_options){.model = path, .draft = draft, .backend = "ref", .n_lanes = 1,
+                                            .max_context = 4096, .kv = ENGINE_KV_F32, .draft_rows = -1});
+    int n_compared = 0;
+    for (const json *c = g.cases->first; c; c = c->next) {
+        const json *want = json_get(c, "greedy_ids"), *gap = json_get(c, "greedy_top2_gap")->first;
+        int32_t *ids = ids_of(&g, json_get(c, "prompt_ids"), 0), *answer = ids_of(&g, want, 0);
+        run_submit(en, run_request(ids, json_get(c, "prompt_ids")->n, want->n, 0, 1), &out);
+        run_all(en);
+        for (int i = 0; i < want->n; i++, gap = gap->next) {
+            double distance;
+            assert_true(json_to_double(gap, &distance));
+            if (i < out.choice[0].n && out.choice[0].ids[i] == answer[i]) {
+                n_compared++;
+                continue;
+            }
+            if (distance > 0.05) fail_msg("case %s: token %d differs at a gap of %g", model, i, distance);
+            break;
+        }
+    }
+    print_message("%s%s: %d greedy ids equal\n", model, variant, n_compared);
+    assert_true(n_compared > 20);
+    engine_close(en);
+    arena_fini(&g.mem);
+}
+
+TEST(greedy_ids_equal_the_reference)
+{
+    expect_greedy("mini-dense", "");
+    expect_greedy("mini-moe", "");
+}
+
+TEST(greedy_ids_after_long_prompts_equal_the_reference)
+{
+    expect_greedy("mini-dense", "-long");
+    expect_greedy("mini-moe", "-long");
 }
