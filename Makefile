@@ -123,6 +123,7 @@ $(BUILD)/riptide: $(BUILD)/obj/cli/cli_main.o $(call libs,all) $(LLHTTP)
 	$(call link,$<,all)
 
 # --- tests -------------------------------------------------------------------------------------
+# In a test a variable may have the name of a type (`model`); only locals must not hide each other.
 # tests/unit/<folder>/test_x.c links what that folder may use, tests/ops/test_x.c what backend may;
 # tests/model/test_x.c, tests/oracle/x.c, tests/fuzz/fuzz_x.c and bench/x.c link everything,
 # unless their first line says `links: <folder>`.
@@ -143,7 +144,7 @@ links = $(or $(shell sed -n '1s/.*links: *\([a-z]*\).*/\1/p' $(1)),all)
 
 $(BUILD)/tests/%.o: tests/%.c $(BUILD)/gen/flags | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -Itests -c $< -o $@
+	$(CC) $(FLAGS) -Wno-shadow -Wshadow=local -Itests -c $< -o $@
 
 # $(1) path below tests/ without suffix, $(2) folder
 define test_rule
