@@ -1,0 +1,170 @@
+/* One answer of a generation: engine events in, parts of an answer out. */
+#include <math.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "server/generation_priv.h"
+
+/* --- parts -------------------------------------------------------------------------------------
+ */
+
+static answer_call *add_call(answer *c)
+{
+    if (c->n_calls == c->calls_cap) {
+        int cap = c->calls_cap ? 2 * c->calls_cap : 4;
+        answer_call *more = mem_resize(c->calls, (size_t)cap * sizeof *more);
+        if (!more) return NULL;
+        c->calls = more;
+        c->calls_cap = cap;
+    }
+    answer_call *call = &c->calls[c->n_calls++];
+    *call = (answer_call){0};
+    server_new_id(c->g->server, "call_", call->id);
+    return call;
+}
+
+/* The parser's callback. A stream needs the ids of its calls too, but not their text. */
+static void take_part(void *ctx, const outparse_event *part)
+{
+    answer *c = ctx;
+    bool streams = c->g->request.streams;
+    if (part->kind == OUTPARSE_CALL_BEGIN && !add_call(c)) {
+        c->is_starved = true;
+        return;
+    }
+    if (part->kind != OUTPARSE_REASONING && part->kind != OUTPARSE_CONTENT &&
+        part->index >= c->n_calls)
+        return; /* its beginning was lost, see above */
+    if (part->kind != OUTPARSE_REASONING) c->is_reasoning = false;
+    if (streams) {
+        c->g->dialect->part(c->g, c, part);
+        return;
+    }
+    switch (part->kind) {
+    case OUTPARSE_REASONING: buf_put_str(&c->reasoning, part->text); break;
+    case OUTPARSE_CONTENT: buf_put_str(&c->content, part->text); break;
+    case OUTPARSE_CALL_BEGIN: buf_put_str(&c->calls[part->index].name, part->text); break;
+    case OUTPARSE_ARGUMENTS: buf_put_str(&c->calls[part->index].arguments, part->text); break;
+    case OUTPARSE_CALL_END: break;
+    }
+}
+
+/* --- life --------------------------------------------------------------------------------------
+ */
+
+status answer_open(answer *c, generation *g, int index, err *e)
+{
+    *c = (answer){.g = g, .index = index, .is_reasoning = g->starts_in_reasoning};
+    buf_init(&c->reasoning);
+    buf_init(&c->content);
+    buf_init(&c->logprobs);
+    outparse_options o = {.tools = g->tools,
+                          .starts_in_reasoning = g->starts_in_reasoning,
+                          .emit = take_part,
+                          .ctx = c};
+    return outparse_open(&c->parser, &o, e);
+}
+
+void answer_close(answer *c)
+{
+    outparse_close(c->parser);
+    for (int i = 0; i < c->n_calls; i++) {
+        buf_fini(&c->calls[i].name);
+        buf_fini(&c->calls[i].arguments);
+    }
+    mem_free(c->calls);
+    buf_fini(&c->reasoning);
+    buf_fini(&c->content);
+    buf_fini(&c->logprobs);
+    *c = (answer){0};
+}
+
+/* --- tokens ------------------------------------------------------------------------------------
+ */
+
+static void put_token(json_writer *w, const vocab *v, int32_t id, float logprob)
+{
+    str bytes = vocab_bytes(v, id);
+    json_key(w, "token");
+    json_string(w, bytes);
+    json_key(w, "logprob");
+    json_double(w, isfinite(logprob) ? (double)logprob : -9999.0); /* JSON has no -inf */
+    json_key(w, "bytes");
+    json_open_array(w);
+    for (size_t i = 0; i < bytes.len; i++) json_int(w, (unsigned char)bytes.ptr[i]);
+    json_close_array(w);
+}
+
+static void put_logprob(buf *out, const vocab *v, int32_t id, const engine_logprob *p, int n_top)
+{
+    json_writer w;
+    if (out->len) buf_put_byte(out, ',');
+    json_writer_init(&w, out);
+    json_open_object(&w);
+    put_token(&w, v, id, p->logprob);
+    json_key(&w, "top_logprobs");
+    json_open_array(&w);
+    for (int i = 0; i < n_top && i < ENGINE_TOP_MAX && p->top_ids[i] >= 0; i++) {
+        json_open_object(&w);
+        put_token(&w, v, p->top_ids[i], p->top_logprobs[i]);
+        json_close_object(&w);
+    }
+    json_close_array(&w);
+    json_close_object(&w);
+}
+
+static bool is_end_token(const answer *c, int32_t id)
+{
+    const engine_info *about = c->g->server->about;
+    for (int i = 0; i < about->n_eos && !c->g->request.policy.ignore_eos; i++)
+        if (about->eos[i] == id) return true;
+    return false;
+}
+
+static void count_tokens(answer *c, const engine_event *ev)
+{
+    const server *s = c->g->server;
+    const vocab *v = tokenizer_vocab(engine_tokenizer(s->engine));
+    for (int i = 0; i < ev->n_ids; i++) {
+        if (ev->ids[i] == s->think_open && s->think_open >= 0) c->is_reasoning = true;
+        c->reasoning_tokens += c->is_reasoning;
+        if (ev->ids[i] == s->think_close && s->think_close >= 0) c->is_reasoning = false;
+        if (ev->logprobs && !is_end_token(c, ev->ids[i]))
+            put_logprob(&c->logprobs, v, ev->ids[i], &ev->logprobs[i], c->g->request.top_logprobs);
+    }
+    if (c->first_tokens == 0 && ev->n_ids > 0) {
+        c->first_tokens = ev->n_ids;
+        c->first_ms = ev->usage.decode_ms;
+    }
+}
+
+status answer_take(answer *c, const engine_event *ev, err *e)
+{
+    c->usage = ev->usage;
+    count_tokens(c, ev);
+    TRY(outparse_feed(c->parser, ev->text, e));
+    if (ev->kind == ENGINE_FINISH) {
+        c->reason = ev->reason;
+        c->is_done = true;
+        TRY(outparse_finish(c->parser, e));
+    }
+    if (c->is_starved || c->reasoning.failed || c->content.failed || c->logprobs.failed)
+        return err_set(e, ERR_NOMEM, "answer", -1, "text");
+    for (int i = 0; i < c->n_calls; i++)
+        if (c->calls[i].name.failed || c->calls[i].arguments.failed)
+            return err_set(e, ERR_NOMEM, "answer", -1, "tool call");
+    return ERR_OK;
+}
+
+const char *answer_finish_reason(const answer *c)
+{
+    if (c->reason == ENGINE_LENGTH) return "length";
+    return c->n_calls > 0 ? "tool_calls" : "stop";
+}
+
+double answer_rate(const answer *c)
+{
+    double ms = c->usage.decode_ms - c->first_ms;
+    int64_t n = c->usage.completion_tokens - c->first_tokens;
+    return ms > 0 && n > 0 ? (double)n * 1000 / ms : 0;
+}

@@ -1,0 +1,322 @@
+#include "server/chat_output_priv.h"
+
+#include "base/utf8.h"
+#include "build_id.h"
+#include "server/sse_priv.h"
+
+/* --- counts --------------------------------------------------------------------------------------
+ */
+
+static void put_usage(json_writer *w, const generation *g)
+{
+    int64_t n_prompt = g->answers[0].usage.prompt_tokens, n_new = 0, n_reasoning = 0;
+    for (int i = 0; i < g->request.n; i++) {
+        n_new += g->answers[i].usage.completion_tokens;
+        n_reasoning += g->answers[i].reasoning_tokens;
+    }
+    json_open_object(w);
+    json_key(w, "prompt_tokens");
+    json_int(w, n_prompt);
+    json_key(w, "completion_tokens");
+    json_int(w, n_new);
+    json_key(w, "total_tokens");
+    json_int(w, n_prompt + n_new);
+    json_key(w, "prompt_tokens_details");
+    json_raw(w, STR("{\"cached_tokens\":0}"));
+    json_key(w, "completion_tokens_details");
+    json_open_object(w);
+    json_key(w, "reasoning_tokens");
+    json_int(w, n_reasoning);
+    json_close_object(w);
+    json_close_object(w);
+}
+
+static double per_second(int64_t n, double ms)
+{
+    return ms > 0 ? (double)n * 1000 / ms : 0;
+}
+
+static void put_timings(json_writer *w, const answer *c)
+{
+    const engine_usage *u = &c->usage;
+    json_open_object(w);
+    json_key(w, "prompt_n");
+    json_int(w, u->prompt_tokens);
+    json_key(w, "cache_n");
+    json_int(w, 0);
+    json_key(w, "predicted_n");
+    json_int(w, u->completion_tokens);
+    json_key(w, "queue_ms");
+    json_double(w, u->queue_ms);
+    json_key(w, "prompt_ms");
+    json_double(w, u->prefill_ms);
+    json_key(w, "predicted_ms");
+    json_double(w, u->decode_ms);
+    json_key(w, "prompt_per_second");
+    json_double(w, per_second(u->prompt_tokens, u->prefill_ms));
+    json_key(w, "predicted_per_second");
+    json_double(w, answer_rate(c));
+    json_key(w, "cycles");
+    json_int(w, u->cycles);
+    json_key(w, "draft_n");
+    json_int(w, u->drafted);
+    json_key(w, "draft_n_accepted");
+    json_int(w, u->accepted);
+    json_close_object(w);
+}
+
+static void put_logprobs(json_writer *w, const buf *elements)
+{
+    json_key(w, "logprobs");
+    json_open_object(w);
+    json_key(w, "content");
+    json_open_array(w);
+    if (elements->len) json_raw(w, buf_str(elements));
+    json_close_array(w);
+    json_key(w, "refusal");
+    json_null(w);
+    json_close_object(w);
+}
+
+/* --- chunks --------------------------------------------------------------------------------------
+ */
+
+static void put_head(json_writer *w, const generation *g, const char *object)
+{
+    json_open_object(w);
+    json_key(w, "id");
+    json_c_string(w, g->id);
+    json_key(w, "object");
+    json_c_string(w, object);
+    json_key(w, "created");
+    json_int(w, g->created_s);
+    json_key(w, "model");
+    json_c_string(w, g->server->about->model_name);
+    json_key(w, "system_fingerprint");
+    json_c_string(w, "riptide-" RIPTIDE_BUILD_ID);
+}
+
+/* A chunk being written: everything up to the content of `delta`. */
+typedef struct {
+    buf text;
+    json_writer w;
+} chunk;
+
+static void begin_chunk(chunk *k, const generation *g, const answer *c)
+{
+    buf_init(&k->text);
+    json_writer_init(&k->w, &k->text);
+    put_head(&k->w, g, "chat.completion.chunk");
+    json_key(&k->w, "choices");
+    json_open_array(&k->w);
+    json_open_object(&k->w);
+    json_key(&k->w, "index");
+    json_int(&k->w, c->index);
+    json_key(&k->w, "delta");
+    json_open_object(&k->w);
+}
+
+/* c NULL: without logprobs. */
+static void end_chunk(chunk *k, const generation *g, answer *c, const char *finish_reason, buf *out)
+{
+    json_writer *w = &k->w;
+    json_close_object(w);
+    if (c && c->logprobs.len) {
+        put_logprobs(w, &c->logprobs);
+        buf_clear(&c->logprobs);
+    } else {
+        json_key(w, "logprobs");
+        json_null(w);
+    }
+    json_key(w, "finish_reason");
+    if (finish_reason)
+        json_c_string(w, finish_reason);
+    else
+        json_null(w);
+    json_close_object(w);
+    json_close_array(w);
+    if (g->request.includes_usage) {
+        json_key(w, "usage");
+        json_null(w);
+    }
+    if (finish_reason) {
+        json_key(w, "timings");
+        put_timings(w, c);
+    }
+    json_close_object(w);
+    if (k->text.failed) out->failed = true;
+    sse_put_event(out, NULL, buf_str(&k->text));
+    buf_fini(&k->text);
+}
+
+void chat_put_role(buf *out, const generation *g, const answer *c)
+{
+    chunk k;
+    begin_chunk(&k, g, c);
+    json_key(&k.w, "role");
+    json_c_string(&k.w, "assistant");
+    json_key(&k.w, "content");
+    json_c_string(&k.w, "");
+    end_chunk(&k, g, NULL, NULL, out);
+}
+
+static void put_text(buf *out, const generation *g, answer *c, const char *key, str text)
+{
+    chunk k;
+    begin_chunk(&k, g, c);
+    json_key(&k.w, key);
+    json_string(&k.w, text);
+    end_chunk(&k, g, c, NULL, out);
+}
+
+static void put_call(buf *out, const generation *g, answer *c, int index, str name, str arguments)
+{
+    chunk k;
+    json_writer *w = &k.w;
+    begin_chunk(&k, g, c);
+    json_key(w, "tool_calls");
+    json_open_array(w);
+    json_open_object(w);
+    json_key(w, "index");
+    json_int(w, index);
+    if (name.ptr) {
+        json_key(w, "id");
+        json_c_string(w, c->calls[index].id);
+        json_key(w, "type");
+        json_c_string(w, "function");
+    }
+    json_key(w, "function");
+    json_open_object(w);
+    if (name.ptr) {
+        json_key(w, "name");
+        json_string(w, name);
+    }
+    json_key(w, "arguments");
+    json_string(w, arguments);
+    json_close_object(w);
+    json_close_object(w);
+    json_close_array(w);
+    end_chunk(&k, g, c, NULL, out);
+}
+
+/* Long arguments in pieces, never cut inside a character. */
+static void put_arguments(buf *out, const generation *g, answer *c, const outparse_event *part)
+{
+    str none = {NULL, 0};
+    for (size_t at = 0; at < part->text.len;) {
+        size_t n = part->text.len - at < CHAT_PIECE_MAX ? part->text.len - at : CHAT_PIECE_MAX;
+        str piece = str_slice(part->text, at, at + n);
+        if (at + n < part->text.len) piece.len -= (size_t)utf8_tail(piece);
+        put_call(out, g, c, part->index, none, piece);
+        at += piece.len;
+    }
+}
+
+void chat_put_part(buf *out, const generation *g, answer *c, const outparse_event *part)
+{
+    switch (part->kind) {
+    case OUTPARSE_REASONING: put_text(out, g, c, "reasoning_content", part->text); break;
+    case OUTPARSE_CONTENT: put_text(out, g, c, "content", part->text); break;
+    case OUTPARSE_CALL_BEGIN: put_call(out, g, c, part->index, part->text, STR("")); break;
+    case OUTPARSE_ARGUMENTS: put_arguments(out, g, c, part); break;
+    case OUTPARSE_CALL_END: break;
+    }
+}
+
+void chat_put_finish(buf *out, const generation *g, answer *c)
+{
+    chunk k;
+    begin_chunk(&k, g, c);
+    end_chunk(&k, g, c, answer_finish_reason(c), out);
+}
+
+void chat_put_usage(buf *out, const generation *g)
+{
+    buf text;
+    json_writer w;
+    buf_init(&text);
+    json_writer_init(&w, &text);
+    put_head(&w, g, "chat.completion.chunk");
+    json_key(&w, "choices");
+    json_raw(&w, STR("[]"));
+    json_key(&w, "usage");
+    put_usage(&w, g);
+    json_close_object(&w);
+    if (text.failed) out->failed = true;
+    sse_put_event(out, NULL, buf_str(&text));
+    buf_fini(&text);
+}
+
+/* --- the whole answer ----------------------------------------------------------------------------
+ */
+
+static void put_calls(json_writer *w, const answer *c)
+{
+    json_key(w, "tool_calls");
+    json_open_array(w);
+    for (int i = 0; i < c->n_calls; i++) {
+        json_open_object(w);
+        json_key(w, "id");
+        json_c_string(w, c->calls[i].id);
+        json_key(w, "type");
+        json_c_string(w, "function");
+        json_key(w, "function");
+        json_open_object(w);
+        json_key(w, "name");
+        json_string(w, buf_str(&c->calls[i].name));
+        json_key(w, "arguments");
+        json_string(w, buf_str(&c->calls[i].arguments));
+        json_close_object(w);
+        json_close_object(w);
+    }
+    json_close_array(w);
+}
+
+static void put_choice(json_writer *w, const generation *g, const answer *c)
+{
+    json_open_object(w);
+    json_key(w, "index");
+    json_int(w, c->index);
+    json_key(w, "message");
+    json_open_object(w);
+    json_key(w, "role");
+    json_c_string(w, "assistant");
+    json_key(w, "content");
+    if (c->content.len == 0 && c->n_calls > 0)
+        json_null(w);
+    else
+        json_string(w, buf_str(&c->content));
+    json_key(w, "refusal");
+    json_null(w);
+    if (c->reasoning.len) {
+        json_key(w, "reasoning_content");
+        json_string(w, buf_str(&c->reasoning));
+    }
+    if (c->n_calls > 0) put_calls(w, c);
+    json_close_object(w);
+    if (g->request.wants_logprobs) {
+        put_logprobs(w, &c->logprobs);
+    } else {
+        json_key(w, "logprobs");
+        json_null(w);
+    }
+    json_key(w, "finish_reason");
+    json_c_string(w, answer_finish_reason(c));
+    json_close_object(w);
+}
+
+void chat_put_completion(buf *out, const generation *g)
+{
+    json_writer w;
+    json_writer_init(&w, out);
+    put_head(&w, g, "chat.completion");
+    json_key(&w, "choices");
+    json_open_array(&w);
+    for (int i = 0; i < g->request.n; i++) put_choice(&w, g, &g->answers[i]);
+    json_close_array(&w);
+    json_key(&w, "usage");
+    put_usage(&w, g);
+    json_key(&w, "timings");
+    put_timings(&w, &g->answers[0]);
+    json_close_object(&w);
+}

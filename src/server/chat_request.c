@@ -1,0 +1,129 @@
+#include "server/chat_request_priv.h"
+
+#include "server/fields_priv.h"
+#include "server/sampling_fields_priv.h"
+
+enum { CHOICES_MAX = 64 };
+
+/* --- what is not there yet is refused by name: never half an answer ------------------------------
+ */
+
+static status refuse_member(const json *body, const char *name, const char *why, err *e)
+{
+    if (!field_find(body, name)) return ERR_OK;
+    return err_set(e, ERR_UNSUPPORTED, name, -1, "%s", why);
+}
+
+static status check_format(const json *body, err *e)
+{
+    const json *format = NULL;
+    str type = STR("text");
+    TRY(field_object(body, "response_format", &format, e));
+    if (format) TRY(field_str(format, "type", &type, e));
+    if (str_is(type, "text")) return ERR_OK;
+    return err_set(e, ERR_UNSUPPORTED, "response_format", -1, "only \"text\" is supported");
+}
+
+static status check_modalities(const json *body, err *e)
+{
+    const json *list = NULL;
+    TRY(field_array(body, "modalities", &list, e));
+    for (const json *v = list ? list->first : NULL; v; v = v->next)
+        if (!json_is(v, JSON_STRING) || !str_is(v->text, "text"))
+            return err_set(e, ERR_UNSUPPORTED, "modalities", -1, "only \"text\" is supported");
+    return ERR_OK;
+}
+
+static status check_unsupported(const json *body, err *e)
+{
+    TRY(check_format(body, e));
+    TRY(check_modalities(body, e));
+    TRY(refuse_member(body, "audio", "there is no audio output", e));
+    TRY(refuse_member(body, "functions", "is the old form; use \"tools\"", e));
+    return refuse_member(body, "function_call", "is the old form; use \"tool_choice\"", e);
+}
+
+/* --- tools ---------------------------------------------------------------------------------------
+ */
+
+/* *uses: whether the model may call. */
+static status parse_tool_choice(const json *body, bool *uses, err *e)
+{
+    const json *v = field_find(body, "tool_choice");
+    *uses = true;
+    if (!v) return ERR_OK;
+    if (json_is(v, JSON_OBJECT) || (json_is(v, JSON_STRING) && str_is(v->text, "required")))
+        return err_set(e, ERR_UNSUPPORTED, "tool_choice", -1,
+                       "only \"auto\" and \"none\" are supported");
+    if (!json_is(v, JSON_STRING))
+        return err_set(e, ERR_INVALID, "tool_choice", -1, "is %s, want \"auto\" or \"none\"",
+                       field_kind(v));
+    *uses = str_is(v->text, "auto");
+    if (*uses || str_is(v->text, "none")) return ERR_OK;
+    return err_set(e, ERR_INVALID, "tool_choice", -1, "\"%.*s\": want \"auto\" or \"none\"",
+                   (int)(v->text.len < 40 ? v->text.len : 40), v->text.ptr);
+}
+
+static status parse_messages(const json *body, const chat_context *x, arena *a, message_set *out,
+                             err *e)
+{
+    bool uses_tools, parallel;
+    const json *list = NULL;
+    TRY(field_array(body, "messages", &list, e));
+    if (!list) return err_set(e, ERR_INVALID, "messages", -1, "is missing");
+    if (list->n == 0) return err_set(e, ERR_INVALID, "messages", -1, "is empty");
+    TRY(parse_tool_choice(body, &uses_tools, e));
+    TRY(field_bool(body, "parallel_tool_calls", &parallel, e));
+    TRY(message_parse(a, body, x->caps, out, e));
+    if (!uses_tools) out->tools = NULL;
+    return ERR_OK;
+}
+
+/* --- the rest ------------------------------------------------------------------------------------
+ */
+
+static status parse_stream(const json *body, generation_request *r, err *e)
+{
+    const json *options = NULL;
+    TRY(field_bool(body, "stream", &r->streams, e));
+    TRY(field_object(body, "stream_options", &options, e));
+    return options ? field_bool(options, "include_usage", &r->includes_usage, e) : ERR_OK;
+}
+
+static status parse_limits(const json *body, generation_request *r, err *e)
+{
+    int64_t n = 1;
+    TRY(field_int(body, "n", 1, CHOICES_MAX, &n, e));
+    r->n = (int)n;
+    TRY(field_int(body, "max_tokens", 1, INT64_MAX, &r->max_tokens, e));
+    return field_int(body, "max_completion_tokens", 1, INT64_MAX, &r->max_tokens, e);
+}
+
+static status parse_logprobs(const json *body, generation_request *r, err *e)
+{
+    int64_t top = 0;
+    TRY(field_bool(body, "logprobs", &r->wants_logprobs, e));
+    TRY(field_int(body, "top_logprobs", 0, ENGINE_TOP_MAX, &top, e));
+    if (top > 0 && !r->wants_logprobs)
+        return err_set(e, ERR_INVALID, "top_logprobs", -1, "needs \"logprobs\": true");
+    r->top_logprobs = (int)top;
+    return ERR_OK;
+}
+
+status chat_request_parse(const json *body, const chat_context *x, arena *a,
+                          generation_request *out, err *e)
+{
+    generation_request r = {.policy = *x->defaults, .n = 1};
+    r.policy.seed = x->seed;
+    if (!json_is(body, JSON_OBJECT))
+        return err_set(e, ERR_INVALID, "", -1, "the body is %s, want an object", field_kind(body));
+    TRY(check_unsupported(body, e));
+    TRY(parse_stream(body, &r, e));
+    TRY(parse_limits(body, &r, e));
+    TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
+    TRY(sampling_fields_stop(body, a, &r.stop, &r.n_stop, e));
+    TRY(parse_logprobs(body, &r, e));
+    TRY(parse_messages(body, x, a, &r.chat, e));
+    *out = r;
+    return ERR_OK;
+}

@@ -1,0 +1,17 @@
+/* endpoint: the functions behind the routes. Each either replies at once or takes the connection
+ * and replies later.
+ *
+ * Thread: the event loop. */
+#ifndef RIPTIDE_SERVER_ENDPOINT_PRIV_H
+#define RIPTIDE_SERVER_ENDPOINT_PRIV_H
+
+#include "server/server_priv.h"
+
+void endpoint_root(server *s, conn *c);             /* GET / */
+void endpoint_health(server *s, conn *c);           /* GET /health: the process can answer */
+void endpoint_ready(server *s, conn *c);            /* GET /ready: the model can */
+void endpoint_models(server *s, conn *c);           /* GET /v1/models */
+void endpoint_model(server *s, conn *c);            /* GET /v1/models/NAME */
+void endpoint_chat_completions(server *s, conn *c); /* POST /v1/chat/completions */
+
+#endif

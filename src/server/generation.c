@@ -1,0 +1,317 @@
+#include "server/generation_priv.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+enum {
+    WAITING_MAX = 8 << 20,     /* bytes of events for a loop that is far behind */
+    SCRATCH_BASE = 64 << 20,   /* a request may take so much memory to read … */
+    SCRATCH_PER_BODY_BYTE = 6, /* … and so much more */
+};
+
+static void take_gone(void *ctx);
+static void take_tick(void *ctx);
+static const conn_owner owner = {take_gone, take_tick};
+
+/* --- life --------------------------------------------------------------------------------------
+ */
+
+/* What only reading the request needed. */
+static void drop_input(generation *g)
+{
+    listener_drop_body(&g->server->listener, g->body.len);
+    buf_fini(&g->body);
+    arena_fini(&g->scratch);
+    token_ids_fini(&g->ids);
+}
+
+static void generation_free(generation *g)
+{
+    server *s = g->server;
+    drop_input(g);
+    for (int i = 0; g->answers && i < g->request.n; i++) answer_close(&g->answers[i]);
+    mem_free(g->answers);
+    mem_free(g->reserved);
+    arena_fini(&g->mem);
+    buf_fini(&g->out);
+    if (g->prev)
+        g->prev->next = g->next;
+    else
+        s->generations = g->next;
+    if (g->next) g->next->prev = g->prev;
+    s->n_generations--;
+    mem_free(g);
+    server_on_idle(s);
+}
+
+/* The connection, which is on its own from here on. */
+static conn *let_go(generation *g)
+{
+    conn *c = g->conn;
+    g->conn = NULL;
+    return c;
+}
+
+/* Nobody wants the answer any more: stop the work, wherever it is. */
+static void stop_work(generation *g)
+{
+    if (g->is_running)
+        engine_cancel(g->server->engine, g->engine_id);
+    else
+        uv_cancel((uv_req_t *)&g->work);
+}
+
+static void take_gone(void *ctx)
+{
+    generation *g = ctx;
+    g->conn = NULL;
+    stop_work(g);
+}
+
+/* --- output ------------------------------------------------------------------------------------
+ */
+
+static void reply_error(generation *g, const api_error *a)
+{
+    conn_reply_error(let_go(g), a, NULL);
+}
+
+/* Pass on what the dialect wrote. A client that does not keep up is cut off. */
+static void send_out(generation *g)
+{
+    if (!g->conn || g->out.len == 0) return;
+    bool fits = !g->out.failed && conn_stream_put(g->conn, buf_str(&g->out));
+    buf_clear(&g->out);
+    g->put_ms = uv_now(&g->server->loop);
+    if (fits) {
+        conn_flush(g->conn);
+        return;
+    }
+    log_event(LOG_INFO, "slow_reader", "request=%s", g->conn->request_id);
+    conn_abort(let_go(g));
+    stop_work(g);
+}
+
+static void take_tick(void *ctx)
+{
+    generation *g = ctx;
+    if (!g->has_begun ||
+        uv_now(&g->server->loop) - g->put_ms < (uint64_t)g->server->opt.keep_alive_ms)
+        return;
+    g->dialect->keep_alive(g);
+    send_out(g);
+}
+
+/* End the answer with an error, at whatever point it is. */
+static void fail(generation *g, const api_error *a)
+{
+    if (!g->conn) return;
+    if (!g->has_begun) {
+        reply_error(g, a);
+    } else {
+        buf_clear(&g->out);
+        g->dialect->fail(g, a);
+        send_out(g);
+        if (g->conn) conn_stream_end(let_go(g));
+    }
+    stop_work(g);
+}
+
+static void fail_from(generation *g, const err *e)
+{
+    api_error a;
+    api_error_from(&a, e);
+    fail(g, &a);
+}
+
+static void end_answer(generation *g)
+{
+    if (!g->conn) return;
+    g->dialect->end(g);
+    if (g->out.failed) {
+        fail_from(g, &(err){.code = ERR_NOMEM});
+    } else if (g->request.streams) {
+        send_out(g);
+        if (g->conn) conn_stream_end(let_go(g));
+    } else {
+        conn_reply(let_go(g), 200, NULL, buf_str(&g->out), NULL);
+    }
+}
+
+/* --- events ------------------------------------------------------------------------------------
+ */
+
+/* On the engine thread. */
+static void push_event(void *ctx, const engine_event *ev)
+{
+    generation *g = ctx;
+    if (ev->kind == ENGINE_PREFILL) return;
+    if (ev->kind == ENGINE_FINISH) {
+        /* Once the last one is pushed g may be gone, so nothing comes after it. */
+        bridge_push(&g->server->bridge, g, ev, &g->reserved[ev->choice]);
+        return;
+    }
+    int64_t n = -1;
+    if (atomic_load(&g->n_waiting) < WAITING_MAX) n = bridge_push(&g->server->bridge, g, ev, NULL);
+    if (n >= 0) {
+        atomic_fetch_add(&g->n_waiting, n);
+        return;
+    }
+    atomic_store(&g->is_starved, true);
+    engine_cancel(g->server->engine, ev->request);
+}
+
+static void finish_answer(generation *g, answer *c, const engine_event *ev, bool is_cut)
+{
+    err e = {.code = ERR_CANCELED};
+    if (ev->error && ev->error->code == ERR_DEVICE) g->server->is_broken = true;
+    if (is_cut || atomic_load(&g->is_starved)) e.code = ERR_NOMEM;
+    if (ev->reason == ENGINE_FAILED || ev->reason == ENGINE_CANCELED || e.code == ERR_NOMEM)
+        fail_from(g, ev->error ? ev->error : &e);
+    else if (g->conn && g->request.streams)
+        g->dialect->finish(g, c);
+}
+
+static void take_event(generation *g, const engine_event *ev, bool is_cut)
+{
+    err e = {0};
+    answer *c = &g->answers[ev->choice];
+    if (g->conn && answer_take(c, ev, &e) != ERR_OK) fail_from(g, &e);
+    if (ev->kind == ENGINE_FINISH) {
+        finish_answer(g, c, ev, is_cut);
+        g->n_left--;
+    }
+    if (g->n_left == 0) {
+        end_answer(g);
+        generation_free(g);
+    } else if (g->request.streams) {
+        send_out(g);
+    }
+}
+
+void server_take_events(uv_async_t *wake)
+{
+    server *s = wake->data;
+    for (bridge_event *ev = bridge_take(&s->bridge), *next; ev; ev = next) {
+        generation *g = ev->target;
+        next = ev->next;
+        bool is_cut = ev->n_bytes == 0; /* then ev lies in g, which may go */
+        if (ev->ev.kind != ENGINE_FINISH) atomic_fetch_sub(&g->n_waiting, (long long)ev->n_bytes);
+        take_event(g, &ev->ev, is_cut);
+        if (!is_cut) bridge_free(ev);
+    }
+}
+
+/* --- from the body to the engine ---------------------------------------------------------------
+ */
+
+static status open_answers(generation *g, err *e)
+{
+    int n = g->request.n;
+    g->answers = mem_new_array((size_t)n, sizeof *g->answers);
+    g->reserved = mem_new_array((size_t)n, sizeof *g->reserved);
+    if (!g->answers || !g->reserved) return err_set(e, ERR_NOMEM, "n", -1, "%d choices", n);
+    for (int i = 0; i < n; i++) TRY(answer_open(&g->answers[i], g, i, e));
+    return ERR_OK;
+}
+
+static status submit(generation *g, err *e)
+{
+    const generation_request *r = &g->request;
+    TRY(open_answers(g, e));
+    engine_request q = {
+        .ids = g->ids.ptr,
+        .n_ids = g->ids.n,
+        .max_tokens = r->max_tokens,
+        .policy = r->policy,
+        .stop = r->stop,
+        .n_stop = r->n_stop,
+        .n = r->n,
+        .wants_logprobs = r->wants_logprobs,
+        .on_event = push_event,
+        .ctx = g,
+    };
+    return engine_submit(g->server->engine, &q, &g->engine_id, e);
+}
+
+static void start(generation *g)
+{
+    err e = {0};
+    status st = submit(g, &e);
+    drop_input(g);
+    if (st != ERR_OK) {
+        api_error a;
+        if (st == ERR_DEVICE) g->server->is_broken = true;
+        api_error_from(&a, &e);
+        reply_error(g, &a);
+        generation_free(g);
+        return;
+    }
+    g->is_running = true;
+    g->n_left = g->request.n;
+    if (!g->request.streams) return;
+    g->has_begun = true;
+    conn_stream_begin(g->conn, "text/event-stream; charset=utf-8",
+                      "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+    g->dialect->begin(g);
+    send_out(g);
+}
+
+static void prepare(uv_work_t *work)
+{
+    generation_prepare(work->data);
+}
+
+static void take_prepared(uv_work_t *work, int r)
+{
+    generation *g = work->data;
+    api_error a;
+    if (!g->conn) {
+        generation_free(g);
+    } else if (r != 0 || g->server->n_stops > 1) {
+        api_error_from(&a, &(err){.code = ERR_CANCELED});
+        reply_error(g, &a);
+        generation_free(g);
+    } else if (g->error.http) {
+        a = g->error;
+        reply_error(g, &a);
+        generation_free(g);
+    } else {
+        start(g);
+    }
+}
+
+void generation_begin(server *s, conn *c, const dialect *d)
+{
+    generation *g = s->n_stops == 0 ? mem_new(sizeof *g) : NULL;
+    if (!g) {
+        api_error a;
+        api_error_from(&a, &(err){.code = s->n_stops == 0 ? ERR_NOMEM : ERR_CANCELED});
+        conn_reply_error(c, &a, NULL);
+        return;
+    }
+    g->server = s;
+    g->dialect = d;
+    g->conn = c;
+    g->body = conn_take_body(c);
+    g->created_s = clock_unix_s();
+    g->seed = rng_mix64(++s->id_state);
+    server_new_id(s, d->id_prefix, g->id);
+    arena_init(&g->scratch, SCRATCH_BASE + SCRATCH_PER_BODY_BYTE * g->body.len);
+    arena_init(&g->mem, 0);
+    buf_init(&g->out);
+    g->next = s->generations;
+    if (g->next) g->next->prev = g;
+    s->generations = g;
+    s->n_generations++;
+    conn_own(c, &owner, g);
+    g->work.data = g;
+    uv_queue_work(&s->loop, &g->work, prepare, take_prepared);
+}
+
+void generation_cancel_all(server *s)
+{
+    for (generation *g = s->generations; g; g = g->next) stop_work(g);
+}

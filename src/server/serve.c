@@ -1,0 +1,158 @@
+/* riptide serve: flags, the model, the socket, and what a person sees of it. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "server/serve_flags_priv.h"
+#include "server/server.h"
+
+static int fail(const char *command, const err *e)
+{
+    char text[512];
+    err_format(e, text, sizeof text);
+    fprintf(stderr, "riptide %s: %s\n", command, text);
+    return 1;
+}
+
+/* --- a word now and then while the model is being opened
+ * ------------------------------------------ */
+
+typedef struct {
+    mutex lock; /* protects is_over */
+    cond over;
+    bool is_over;
+    const char *what;
+    int64_t start_ns;
+    thread worker;
+} progress;
+
+static void *show_progress(void *arg)
+{
+    progress *p = arg;
+    int64_t wait_ns = 1000000000;
+    mutex_lock(&p->lock);
+    while (!p->is_over) {
+        if (cond_wait_ns(&p->over, &p->lock, wait_ns)) continue;
+        if (p->is_over) break;
+        fprintf(stderr, "loading %s … %.0f s\n", p->what, clock_ms_since(p->start_ns) / 1000);
+        wait_ns = 2000000000;
+    }
+    mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static void progress_begin(progress *p, const char *what)
+{
+    *p = (progress){.what = what, .start_ns = clock_ns()};
+    mutex_init(&p->lock);
+    cond_init(&p->over);
+    thread_start(&p->worker, "progress", show_progress, p, NULL); /* without it nothing is shown */
+}
+
+static void progress_end(progress *p)
+{
+    mutex_lock(&p->lock);
+    p->is_over = true;
+    cond_signal(&p->over);
+    mutex_unlock(&p->lock);
+    thread_join(&p->worker);
+    cond_fini(&p->over);
+    mutex_fini(&p->lock);
+}
+
+/* --- start
+ * ----------------------------------------------------------------------------------------- */
+
+static double mib(int64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static void print_plan(const engine_info *about, double load_ms)
+{
+    fprintf(
+        stderr,
+        "%s (%s) on %s%s%s in %.1f s: weights %.0f MiB, draft %.0f, KV %.0f, states %.0f, scratch %.0f\n",
+        about->model_name, about->format, about->backend, about->isa && about->isa[0] ? " " : "",
+        about->isa ? about->isa : "", load_ms / 1000, mib(about->weight_bytes),
+        mib(about->draft_bytes), mib(about->kv_bytes), mib(about->state_bytes),
+        mib(about->scratch_bytes));
+}
+
+/* The line that scripts wait for, and one to try. */
+static void print_ready(const server *s)
+{
+    const engine_info *about = s->about;
+    bool is_v6 = strchr(s->opt.host, ':') != NULL;
+    bool is_any = strcmp(s->opt.host, "0.0.0.0") == 0 || strcmp(s->opt.host, "::") == 0;
+    char url[320];
+    snprintf(url, sizeof url, "http://%s%s%s:%d", is_v6 && !is_any ? "[" : "",
+             is_any ? "127.0.0.1" : s->opt.host, is_v6 && !is_any ? "]" : "", server_port(s));
+    printf("Ready at %s/v1 (model %s, context %lld, %d at a time)\n", url, about->model_name,
+           (long long)about->max_context, about->n_lanes);
+    printf("Try: curl %s/v1/chat/completions%s -H 'Content-Type: application/json' "
+           "-d '{\"messages\":[{\"role\":\"user\",\"content\":\"What is 12 + 30?\"}]}'\n",
+           url, s->opt.access.key.len ? " -H \"Authorization: Bearer $RIPTIDE_API_KEY\"" : "");
+    fflush(stdout);
+}
+
+/* Every connection is a file: take as many as the system lets us. */
+static void raise_file_limit(int max_conns)
+{
+    struct rlimit r;
+    rlim_t want = (rlim_t)max_conns + 2048;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want) return;
+    r.rlim_cur = r.rlim_max == RLIM_INFINITY || r.rlim_max > want ? want : r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+}
+
+static status run(const serve_flags *f, arena *a, server **s, engine **en, err *e)
+{
+    server_options so;
+    engine_options eo;
+    progress p;
+    TRY(serve_flags_resolve(f, a, &so, &eo, e));
+    TRY(server_open(s, &so, e)); /* a port that is taken is known before the model is loaded */
+    TRY(serve_flags_check_bind(f, (*s)->listener.is_loopback, e));
+    progress_begin(&p, eo.model);
+    int64_t start_ns = clock_ns();
+    status st = engine_open(en, &eo, e);
+    progress_end(&p);
+    TRY(st);
+    TRY(server_attach(*s, *en, e));
+    raise_file_limit(so.limits.max_conns);
+    TRY(server_listen(*s, e));
+    print_plan(engine_about(*en), clock_ms_since(start_ns));
+    print_ready(*s);
+    return server_run(*s, e);
+}
+
+int server_command(int argc, char **argv)
+{
+    serve_flags f;
+    option_row rows[SERVE_FLAG_ROWS + 1];
+    bool wants_help = false;
+    err e = {0};
+    serve_flags_init(&f);
+    serve_flags_rows(&f, rows);
+    status st = option_parse(rows, argc, argv, NULL, 0, NULL, &wants_help, &e);
+    if (wants_help) {
+        option_print_help(rows, "riptide serve");
+        return 0;
+    }
+    if (st != ERR_OK) {
+        fail(argv[0], &e);
+        return 2;
+    }
+    arena a;
+    server *s = NULL;
+    engine *en = NULL;
+    arena_init(&a, 0);
+    st = run(&f, &a, &s, &en, &e);
+    server_close(s);
+    engine_close(en);
+    arena_fini(&a);
+    return st == ERR_OK ? 0 : fail(argv[0], &e);
+}
