@@ -13,7 +13,7 @@ static status cpu_alloc(backend *b, int64_t n_bytes, dev_buf *out, err *e)
 {
     (void)b;
     if (n_bytes < 0) return err_set(e, ERR_INVALID, "cpu", -1, "%lld bytes", (long long)n_bytes);
-    void *p = mem_new_aligned((size_t)n_bytes, 64);
+    void *p = cpu_mem_new(n_bytes);
     if (!p) return err_set(e, ERR_NOMEM, "cpu", -1, "%lld bytes", (long long)n_bytes);
     *out = (dev_buf){p, n_bytes};
     return ERR_OK;
@@ -135,10 +135,10 @@ static status cpu_reserve(backend *b, const backend_limits *l, err *e)
     }
     s.own = cpu_align64(s.own);
     int64_t n_scales = s.q / 32;
-    char *own = mem_new_aligned((size_t)(s.own * c->n_workers), 64);
-    char *shared = mem_new_aligned((size_t)s.shared, 64);
-    int8_t *q = mem_new_aligned((size_t)s.q, 64);
-    float *scales = mem_new_aligned((size_t)(2 * n_scales * 4), 64);
+    char *own = cpu_mem_new(s.own * c->n_workers);
+    char *shared = cpu_mem_new(s.shared);
+    int8_t *q = cpu_mem_new(s.q);
+    float *scales = cpu_mem_new(2 * n_scales * 4);
     if (!own || !shared || !q || !scales) {
         mem_free(own);
         mem_free(shared);
@@ -180,6 +180,7 @@ static void cpu_close(backend *b)
     cpu_backend *c = cpu_of(b);
     if (!c) return;
     workers_close(c->pool);
+    cpu_pool_close(&c->weights);
     mem_free(c->own);
     mem_free(c->shared);
     mem_free(c->q);

@@ -2,58 +2,61 @@
 
 #include "backend/cpu/cpu_priv.h"
 
-/* A call's work is a list of units, each TILE_PANELS panels of one part for all rows: the panels
- * stay in the cache while the rows pass by. */
+/* A call's work is the list of the panels of all parts. A worker takes a run of them, and the two
+ * halves of its run side by side: two panels a tile, each half one stream that the processor's
+ * prefetching follows from panel to panel. The panels of a tile stay in the cache while all rows
+ * pass by. */
 typedef struct {
     const cpu_kernels *k;
     const linear_args *a;
     cpu_quant q64, q32;
-    int64_t first_unit[OPS_PARTS_MAX + 1];
+    int64_t first_panel[OPS_PARTS_MAX + 1];
 } linear_job;
 
-static void store_tile(const float *tile, int n_rows, int n_panels, int64_t n0, int64_t N,
-                       linear_out out, float *y)
+/* One panel's share of a tile to outputs n0 .. of y. */
+static void store_panel(const float *tile, int n_rows, int64_t n0, int64_t N, linear_out out,
+                        float *y)
 {
-    for (int r = 0; r < n_rows; r++, y += N) {
-        for (int p = 0; p < n_panels; p++) {
-            const float *from = tile + (r * TILE_PANELS + p) * PANEL_N;
-            int64_t at = n0 + p * PANEL_N, n = N - at < PANEL_N ? N - at : PANEL_N;
-            if (out == LINEAR_ADD)
-                for (int64_t i = 0; i < n; i++) y[at + i] += from[i];
-            else
-                memcpy(y + at, from, (size_t)n * sizeof *y);
-        }
+    int64_t n = N - n0 < PANEL_N ? N - n0 : PANEL_N;
+    for (y += n0; n_rows > 0; n_rows--, y += N, tile += TILE_PANELS * PANEL_N) {
+        if (out == LINEAR_ADD)
+            for (int64_t i = 0; i < n; i++) y[i] += tile[i];
+        else
+            memcpy(y, tile, (size_t)n * sizeof *y);
     }
 }
 
-static void linear_unit(const linear_job *j, int part, int64_t unit)
+static void linear_panels(const linear_job *j, int part, const int64_t *panel, int n_panels)
 {
     const dev_weight *w = j->a->part[part].w;
-    lin_tile t = {.format = cpu_weight_format(w), .K = w->K};
+    lin_tile t = {.format = cpu_weight_format(w), .K = w->K, .n_panels = n_panels};
     const cpu_quant *v = t.format.group == 32 ? &j->q32 : &j->q64;
-    float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
-    int64_t p0 = unit * TILE_PANELS, n_panels = cpu_weight_panels(w);
+    float tile[TILE_ROWS * TILE_PANELS * PANEL_N], *y = cpu_f32(j->a->part[part].y);
     t.out = tile;
-    t.n_panels = n_panels - p0 < TILE_PANELS ? (int)(n_panels - p0) : TILE_PANELS;
-    for (int p = 0; p < t.n_panels; p++) t.panel[p] = cpu_weight_panel(w, 0, p0 + p);
+    for (int p = 0; p < n_panels; p++) t.panel[p] = cpu_weight_panel(w, 0, panel[p]);
     for (int row = 0; row < j->a->T; row += t.n_rows) {
         t.n_rows = cpu_tile_rows(j->k, t.format.kind, j->a->T - row);
         for (int r = 0; r < t.n_rows; r++)
             cpu_tile_row(&t, r, v, cpu_f32(j->a->x), row + r);
         j->k->lin[t.format.kind](&t);
-        store_tile(tile, t.n_rows, t.n_panels, p0 * PANEL_N, w->N, j->a->part[part].out,
-                   cpu_f32(j->a->part[part].y) + row * w->N);
+        for (int p = 0; p < n_panels; p++)
+            store_panel(tile + p * PANEL_N, t.n_rows, panel[p] * PANEL_N, w->N,
+                        j->a->part[part].out, y + row * w->N);
     }
 }
 
-static void linear_units(void *ctx, int64_t begin, int64_t end, int worker)
+static void linear_run(void *ctx, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const linear_job *j = ctx;
-    int part = 0;
-    for (int64_t unit = begin; unit < end; unit++) {
-        while (unit >= j->first_unit[part + 1]) part++;
-        linear_unit(j, part, unit - j->first_unit[part]);
+    for (int part = 0; part < j->a->n_parts; part++) {
+        int64_t from = begin - j->first_panel[part], to = end - j->first_panel[part];
+        int64_t n_panels = j->first_panel[part + 1] - j->first_panel[part];
+        if (from < 0) from = 0;
+        if (to > n_panels) to = n_panels;
+        for (int64_t half = (to - from + 1) / 2, i = 0; i < half; i++)
+            linear_panels(j, part, (int64_t[]){from + i, from + half + i},
+                          from + half + i < to ? 2 : 1);
     }
 }
 
@@ -83,11 +86,10 @@ status cpu_linear(backend *b, const linear_args *a)
     if (a->T == 0 || a->n_parts == 0) return ERR_OK;
     for (int i = 0; i < a->n_parts; i++) {
         w[i] = a->part[i].w;
-        int64_t n_units = (cpu_weight_panels(w[i]) + TILE_PANELS - 1) / TILE_PANELS;
-        j.first_unit[i + 1] = j.first_unit[i] + n_units;
+        j.first_panel[i + 1] = j.first_panel[i] + cpu_weight_panels(w[i]);
     }
     TRY(quantise_for(c, "linear", w, a->n_parts, a->x, a->T, w[0]->K, &j.q64, &j.q32));
-    workers_for(c->pool, j.first_unit[a->n_parts], 1, linear_units, &j);
+    workers_for(c->pool, j.first_panel[a->n_parts], TILE_PANELS, linear_run, &j);
     return ERR_OK;
 }
 

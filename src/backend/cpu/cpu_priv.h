@@ -8,12 +8,14 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_kernels_priv.h"
+#include "backend/cpu/cpu_mem_priv.h"
 #include "base/workers.h"
 
 typedef struct {
     backend base; /* first: a backend * is a cpu_backend * */
     const cpu_kernels *k;
     workers *pool;
+    cpu_pool weights;
     int n_workers;
     char *own;            /* [n_workers][own_bytes] scratch, by reserve */
     char *shared;         /* scratch of the calling thread that all workers see */

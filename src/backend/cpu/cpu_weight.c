@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_priv.h"
-#include "base/mem.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
 
@@ -197,11 +196,13 @@ status cpu_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *
     panel_format f = choose_format(t, use, w.N);
     w.layout = layout_of(f);
     w.n_bytes = w.X * cpu_weight_panels(&w) * panel_bytes(f, w.K);
-    w.owned = mem_new_aligned((size_t)w.n_bytes, 64);
-    if (!w.owned)
+    cpu_chunk *chunk;
+    void *panels = cpu_pool_take(&cpu_of(b)->weights, w.n_bytes, &chunk);
+    if (!panels)
         return err_set(e, ERR_NOMEM, "cpu weight", -1, "%lld bytes for %s", (long long)w.n_bytes,
                        tensor_format(t, text, sizeof text));
-    w.data = (dev_buf){w.owned, w.n_bytes};
+    w.owned = chunk;
+    w.data = (dev_buf){panels, w.n_bytes};
     pack_job j = {t, &w, f};
     workers_for(cpu_of(b)->pool, w.X * cpu_weight_panels(&w), 1, pack_panels, &j);
     *out = w;
@@ -211,6 +212,6 @@ status cpu_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *
 void cpu_weight_close(backend *b, dev_weight *w)
 {
     (void)b;
-    mem_free(w->owned);
+    cpu_pool_drop(w->owned);
     *w = (dev_weight){0};
 }
