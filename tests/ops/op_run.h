@@ -131,6 +131,10 @@ static inline double op_distance(const op_call *c, int i_buf, const op_result *g
     const op_buf *b = &c->buf[i_buf];
     for (int64_t i = 0; i < b->n; i++) {
         if (!op_counts(c, b, i)) continue;
+        if (b->follows && ref &&
+            op_value(got, c, b->follows, i) != op_value(ref, c, b->follows, i)) {
+            continue;
+        }
         double g = op_value(got, c, i_buf, i), w = want ? want[i] : op_value(ref, c, i_buf, i);
         if (isnan(g) != isnan(w)) return INFINITY;
         if (isnan(g) || g == w) {

@@ -118,6 +118,7 @@ static inline void sample_build(op_call *c, int i, const op_lanes *lanes)
     if (!p->has_mask) c->buf[SAMPLE_MASK].n = 0;
     if (!p->wants_tops) c->buf[SAMPLE_TOP_IDS].n = c->buf[SAMPLE_TOP].n = 0;
     if (i == 2) c->buf[SAMPLE_LOGPROB].n = 0;
+    c->buf[SAMPLE_LOGPROB].follows = SAMPLE_TOKEN;
     for (int slot = 0; slot < c->lanes[0].S; slot++) {
         policy_of(c, SAMPLE_POLICY, slot)->has_mask = p->has_mask && slot % 3 != 0;
     }
