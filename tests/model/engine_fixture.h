@@ -2,6 +2,7 @@
 #ifndef RIPTIDE_TESTS_ENGINE_FIXTURE_H
 #define RIPTIDE_TESTS_ENGINE_FIXTURE_H
 
+#include "backend/backend.h"
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "support/test.h"
@@ -43,6 +44,17 @@ static inline void run_on_event(void *ctx, const engine_event *ev)
     c->is_done = true;
     r->n_done++;
     if (ev->error) fail_msg("%s: %s", ev->error->where, ev->error->msg);
+}
+
+/* Skips the test where this machine or build lacks the backend. */
+static inline void run_need_backend(const char *name)
+{
+    err e = {0};
+    backend *be = NULL;
+    status s = backend_open(&be, &(backend_options){.name = name, .n_threads = 1}, &e);
+    if (s == ERR_UNSUPPORTED || s == ERR_DEVICE) TEST_SKIP("%s: %s", name, e.msg);
+    CHECK_OK(s, &e);
+    be->ops->close(be);
 }
 
 static inline engine *run_open(const engine_options *o)

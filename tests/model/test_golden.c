@@ -31,6 +31,9 @@ static const golden_bounds ref_double_angles = {2e-5, 2e-5, 2e-5, 6e-5, false, t
 static const golden_bounds cpu_dense = {2.5e-2, 2.5e-2, 0.2, 0.2, false, false};
 static const golden_bounds cpu_moe = {8e-2, 8e-2, 0.2, 0.2, false, false};
 
+/* bf16 activations; the draft quantised to 4 bits. */
+static const golden_bounds cuda_any = {2e-2, 2e-2, 0.2, 0.2, false, false};
+
 /* rope_table for a 1-D rotation with every step rounded to f32, in place of the backend's. */
 static const backend_ops *plain_ops;
 static status f32_rope_table(backend *b, const rope_table_args *a)
@@ -276,4 +279,13 @@ TEST(greedy_ids_after_long_prompts_equal_the_reference)
 {
     expect_greedy("mini-dense", "-long");
     expect_greedy("mini-moe", "-long");
+}
+
+TEST(cuda_stays_within_its_bounds_of_the_reference)
+{
+    run_need_backend("cuda");
+    run_file("mini-dense", "", "cuda", &cuda_any);
+    run_file("mini-moe", "", "cuda", &cuda_any);
+    run_file("mini-dense", "-long", "cuda", &cuda_any);
+    run_file("mini-moe", "-long", "cuda", &cuda_any);
 }

@@ -119,6 +119,20 @@ TEST(threads_and_slices_do_not_change_the_ids_on_ref_moe) { expect_same_under("m
 TEST(threads_and_slices_do_not_change_the_ids_on_cpu_dense) { expect_same_under("mini-dense", "cpu", SLICINGS); }
 TEST(threads_and_slices_do_not_change_the_ids_on_cpu_moe) { expect_same_under("mini-moe", "cpu", SLICINGS); }
 
+TEST(draft_and_width_do_not_change_the_ids_on_cuda)
+{
+    run_need_backend("cuda");
+    expect_same_at_all_widths("mini-dense", "cuda");
+    expect_same_at_all_widths("mini-moe", "cuda");
+}
+
+TEST(slices_do_not_change_the_ids_on_cuda)
+{
+    run_need_backend("cuda");
+    expect_same_under("mini-dense", "cuda", SLICINGS);
+    expect_same_under("mini-moe", "cuda", SLICINGS);
+}
+
 /* Prompt + the first k answer tokens, sent as a prompt, must continue as the turn went on. */
 static void expect_same_when_sent_again(const char *model, const char *backend, engine_kv kv)
 {
@@ -160,6 +174,13 @@ TEST(a_turn_sent_again_continues_like_the_turn_generated_on_cpu)
     expect_same_when_sent_again("mini-moe", "cpu", ENGINE_KV_INT8);
 }
 
+TEST(a_turn_sent_again_continues_like_the_turn_generated_on_cuda)
+{
+    run_need_backend("cuda");
+    expect_same_when_sent_again("mini-dense", "cuda", ENGINE_KV_INT8);
+    expect_same_when_sent_again("mini-moe", "cuda", ENGINE_KV_BF16);
+}
+
 /* Four different requests at once on two and on four lanes, against each alone. */
 static void expect_same_in_company(const char *model, const char *backend, int n_lanes)
 {
@@ -196,4 +217,12 @@ TEST(company_of_other_lanes_does_not_change_the_ids_on_cpu)
 {
     expect_same_in_company("mini-dense", "cpu", 4);
     expect_same_in_company("mini-moe", "cpu", 3);
+}
+
+TEST(company_of_other_lanes_does_not_change_the_ids_on_cuda)
+{
+    run_need_backend("cuda");
+    expect_same_in_company("mini-dense", "cuda", 4);
+    expect_same_in_company("mini-moe", "cuda", 16);
+    expect_same_in_company("mini-dense", "cuda", 64);
 }
