@@ -36,24 +36,24 @@ struct dev_weight {
     int64_t N, K;
     int X; /* 1 unless EXPERTS */
     weight_use use;
-    tensor view;    /* ref: the file's own bytes */
+    tensor view; /* ref: the file's own bytes */
     dev_buf data, scales, biases;
-    void *owned;    /* what weight_close must give back */
+    void *owned;     /* what weight_close must give back */
     int64_t n_bytes; /* in the backend's memory */
     int layout;
 };
 
 /* Upper bounds over all later op calls, so that scratch can be taken once. 0 = never used. */
 typedef struct {
-    int T;            /* rows of one call */
-    int L;            /* lanes of one call */
+    int T;             /* rows of one call */
+    int L;             /* lanes of one call */
     int rows_per_lane; /* verify rows a lane */
-    int64_t E, K, N;  /* widest hidden, reduction and output of any linear but the head */
+    int64_t E, K, N;   /* widest hidden, reduction and output of any linear but the head */
     int64_t F, moe_F, shared_F;
     int X, K_experts;
     int64_t V;
-    int M;            /* rows of one lm_head, sample or topk call */
-    int H, G, D;      /* attention */
+    int M;       /* rows of one lm_head, sample or topk call */
+    int H, G, D; /* attention */
     int gdn_Hk, gdn_Hv, gdn_dk, gdn_dv;
     int64_t max_position;
 } backend_limits;
@@ -109,17 +109,17 @@ typedef struct {
 
 struct backend {
     const backend_ops *ops;
-    const char *name;       /* "ref", "cpu", "cuda" */
-    char isa[32];           /* "scalar", "avx2", "avx512vnni", "sm_90": part of Identity */
-    dtype act;              /* type of activations between ops: F32 or BF16 */
-    bool quantises_drafts;  /* false on ref, which keeps them as stored */
+    const char *name;      /* "ref", "cpu", "cuda" */
+    char isa[32];          /* "scalar", "avx2", "avx512vnni", "sm_90": part of Identity */
+    dtype act;             /* type of activations between ops: F32 or BF16 */
+    bool quantises_drafts; /* false on ref, which keeps them as stored */
     int n_threads;
-    err last;               /* what the last failing op said */
+    err last; /* what the last failing op said */
 };
 
 typedef struct {
-    const char *name;  /* "ref", "cpu", "cuda", or with ":isa" behind; NULL = best there is */
-    int n_threads;     /* 0 = all cores */
+    const char *name; /* "ref", "cpu", "cuda", or with ":isa" behind; NULL = best there is */
+    int n_threads;    /* 0 = all cores */
 } backend_options;
 
 /* Returns  INVALID for an unknown name, UNSUPPORTED when this build or machine lacks it

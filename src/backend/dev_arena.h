@@ -9,8 +9,8 @@
 #include "backend/backend.h"
 
 typedef struct {
-    dev_buf mem;     /* owned when is_open */
-    int64_t used;    /* bytes planned or handed out */
+    dev_buf mem;  /* owned when is_open */
+    int64_t used; /* bytes planned or handed out */
     bool is_open;
 } dev_arena;
 

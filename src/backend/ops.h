@@ -21,11 +21,11 @@ extern "C" {
 typedef struct dev_weight dev_weight;
 
 enum {
-    OPS_BLOCK = 64,          /* positions of a KV block */
-    OPS_PARTS_MAX = 4,       /* weights that share one linear call */
-    OPS_TOPK_MAX = 16,       /* draft candidates a position */
-    OPS_ROWS_MAX = 16,       /* verify rows a lane */
-    OPS_BIAS_MAX = 1024,     /* logit_bias entries a lane */
+    OPS_BLOCK = 64,      /* positions of a KV block */
+    OPS_PARTS_MAX = 4,   /* weights that share one linear call */
+    OPS_TOPK_MAX = 16,   /* draft candidates a position */
+    OPS_ROWS_MAX = 16,   /* verify rows a lane */
+    OPS_BIAS_MAX = 1024, /* logit_bias entries a lane */
     OPS_TOP_LOGPROBS = 20,
 };
 
@@ -35,14 +35,14 @@ enum {
  * state. */
 typedef struct {
     int T, L;
-    int max_rows;           /* most rows of one lane in this call */
-    int64_t max_len;        /* no row_pos in this call reaches this */
-    dev_buf ids;            /* i32 [T] token ids */
-    dev_buf row_lane;       /* i32 [T] index of the lane in [0, L), or -1 */
-    dev_buf row_pos;        /* i32 [T] absolute position */
-    dev_buf lane_row;       /* i32 [L+1] first row of each lane; [L] = end */
-    dev_buf lane_slot;      /* i32 [L] the lane's slot in [0, S): its state cell, ring, table row */
-    dev_buf table;          /* i32 [S, table_stride] KV block ids by slot */
+    int max_rows;      /* most rows of one lane in this call */
+    int64_t max_len;   /* no row_pos in this call reaches this */
+    dev_buf ids;       /* i32 [T] token ids */
+    dev_buf row_lane;  /* i32 [T] index of the lane in [0, L), or -1 */
+    dev_buf row_pos;   /* i32 [T] absolute position */
+    dev_buf lane_row;  /* i32 [L+1] first row of each lane; [L] = end */
+    dev_buf lane_slot; /* i32 [L] the lane's slot in [0, S): its state cell, ring, table row */
+    dev_buf table;     /* i32 [S, table_stride] KV block ids by slot */
     int table_stride;
 } ops_rows;
 
@@ -116,8 +116,8 @@ typedef struct {
  * rotation has section (n_pairs, 0, 0). Row t of a long call equals the same position computed
  * alone, bit for bit. */
 typedef struct {
-    dev_buf pos;     /* i32 [3, T]: axes t, h, w; only axis t is read when section[1] = 0 */
-    dev_buf cs;      /* f32 [T, n_pairs, 2] */
+    dev_buf pos; /* i32 [3, T]: axes t, h, w; only axis t is read when section[1] = 0 */
+    dev_buf cs;  /* f32 [T, n_pairs, 2] */
     double theta;
     int n_pairs;
     int section[3];
@@ -153,8 +153,8 @@ typedef struct {
  * cache; query head h uses KV head h / (H / G); times sigmoid(gate) with has_gate. Covers fixed
  * segments of absolute positions merged in ascending order. */
 typedef struct {
-    dev_buf q;   /* act [T, H, D] */
-    dev_buf qg;  /* act [T, H, 2D]: the gate is the second D of each head; unused without gate */
+    dev_buf q;  /* act [T, H, D] */
+    dev_buf qg; /* act [T, H, 2D]: the gate is the second D of each head; unused without gate */
     kv_layer kv;
     ops_rows rows;
     dev_buf out; /* act [T, H, D] */
@@ -179,8 +179,8 @@ typedef struct {
     dev_buf dt_bias;    /* f32 [Hv] */
     dev_buf conv_state; /* act [S, C, 3] by slot */
     ops_rows rows;
-    dev_buf qkv;        /* act [T, C] out */
-    dev_buf g, beta;    /* f32 [T, Hv] out */
+    dev_buf qkv;     /* act [T, C] out */
+    dev_buf g, beta; /* f32 [T, Hv] out */
     int Hk, Hv, dk, dv;
 } gdn_prep_args;
 
@@ -197,7 +197,7 @@ typedef struct {
     dev_buf state;        /* f32 [S, Hv, dk, dv] by slot (a backend may order dk, dv its own way) */
     dev_buf conv_state;   /* act [S, C, 3] */
     ops_rows rows;
-    dev_buf out;          /* act [T, Hv, dv] */
+    dev_buf out; /* act [T, Hv, dv] */
     float eps;
     int Hk, Hv, dk, dv;
     bool advance;
@@ -228,12 +228,12 @@ typedef struct {
  * + sigmoid(x shared_gate^T) * down(silu(gate x) * up x) of the shared expert.
  * A row's sum is formed in f32 before it is added to h. */
 typedef struct {
-    dev_buf x;                                   /* act [T, E] */
-    dev_buf ids, w;                              /* [T, K] */
-    const dev_weight *gate, *up, *down;          /* EXPERTS [X, F, E], [X, F, E], [X, E, F] */
-    const dev_weight *s_gate, *s_up, *s_down;    /* LINEAR, shared expert; NULL when there is none */
-    const dev_weight *s_sigmoid;                 /* LINEAR [1, E] */
-    dev_buf h;                                   /* f32 [T, E] += */
+    dev_buf x;                                /* act [T, E] */
+    dev_buf ids, w;                           /* [T, K] */
+    const dev_weight *gate, *up, *down;       /* EXPERTS [X, F, E], [X, F, E], [X, E, F] */
+    const dev_weight *s_gate, *s_up, *s_down; /* LINEAR, shared expert; NULL when there is none */
+    const dev_weight *s_sigmoid;              /* LINEAR [1, E] */
+    dev_buf h;                                /* f32 [T, E] += */
     int T, E, X, K, F, shared_F;
 } moe_ffn_args;
 
@@ -249,9 +249,9 @@ typedef struct {
  * row t of lane l is stored at row_pos[t] % R when its index in the lane is below n_commit[l]
  * (all rows when n_commit is empty) and when it is among the lane's last R stored rows. */
 typedef struct {
-    dev_buf k, v;     /* act [T, G, D] */
-    dev_buf k_norm;   /* f32 [D] */
-    dev_buf cs;       /* f32 [T, D/2, 2] */
+    dev_buf k, v;   /* act [T, G, D] */
+    dev_buf k_norm; /* f32 [D] */
+    dev_buf cs;     /* f32 [T, D/2, 2] */
     draft_ring ring;
     ops_rows rows;
     dev_buf n_commit; /* i32 [L], or empty */
@@ -320,10 +320,10 @@ typedef struct {
     float temperature; /* 0 = greedy */
     float top_p, min_p;
     float repetition, presence, frequency;
-    int32_t n_bias;    /* entries of this lane's bias row */
-    int32_t has_mask;  /* the mask rows of this lane are valid; 0 = everything is allowed */
+    int32_t n_bias;   /* entries of this lane's bias row */
+    int32_t has_mask; /* the mask rows of this lane are valid; 0 = everything is allowed */
     int32_t n_eos;
-    int32_t eos[8];    /* ids that end the lane; none when n_eos is 0 (ignore_eos) */
+    int32_t eos[8]; /* ids that end the lane; none when n_eos is 0 (ignore_eos) */
 } sample_policy;
 
 typedef struct {
@@ -353,17 +353,17 @@ typedef struct {
  *   token = argmax over survivors of z + gumbel(seed, choice, row_pos[r] + 1, id), ties lower id
  * logprob = log-softmax of the raw logits at the token. */
 typedef struct {
-    dev_buf logits;   /* f32 [M, V], not changed */
-    dev_buf row;      /* i32 [M] row in [0, T) */
+    dev_buf logits; /* f32 [M, V], not changed */
+    dev_buf row;    /* i32 [M] row in [0, T) */
     ops_rows rows;
     sample_lanes lanes;
-    dev_buf mask;     /* u32 [M, (V + 31) / 32], bit set = allowed; or empty */
-    dev_buf token;    /* i32 [M] out */
-    dev_buf logprob;  /* f32 [M] out, or empty */
-    dev_buf top_ids;  /* i32 [M, OPS_TOP_LOGPROBS] out, or empty: largest raw logits, descending */
+    dev_buf mask;    /* u32 [M, (V + 31) / 32], bit set = allowed; or empty */
+    dev_buf token;   /* i32 [M] out */
+    dev_buf logprob; /* f32 [M] out, or empty */
+    dev_buf top_ids; /* i32 [M, OPS_TOP_LOGPROBS] out, or empty: largest raw logits, descending */
     dev_buf top_logprobs; /* f32 alike */
     int M, V;
-    bool is_prompt;   /* the call's rows are prompt, not proposals: none of their ids counts */
+    bool is_prompt; /* the call's rows are prompt, not proposals: none of their ids counts */
 } sample_args;
 
 /* The drafter's walk (model-spec F2, F3) with the target's own policy and noise. Lane l, i in
@@ -375,17 +375,17 @@ typedef struct {
  *   better unary rank
  * proposals[l, i-1] and verify_ids[lane_row[l] + i] = s_i. */
 typedef struct {
-    dev_buf ids, vals;         /* [L*(B-1), k] from topk */
-    dev_buf r;                 /* act [L*(B-1), R]; empty for v1 */
+    dev_buf ids, vals;             /* [L*(B-1), k] from topk */
+    dev_buf r;                     /* act [L*(B-1), R]; empty for v1 */
     const dev_weight *pred, *succ; /* TABLE [V, R]; NULL for v1 */
-    dev_buf anchor;            /* i32 [L] */
-    dev_buf anchor_pos;        /* i32 [L] */
-    dev_buf lane_slot;         /* i32 [L] */
-    dev_buf lane_row;          /* i32 [L+1] of the verify rows */
-    dev_buf n_draft;           /* i32 [L] proposals wanted, 0..B-1 */
+    dev_buf anchor;                /* i32 [L] */
+    dev_buf anchor_pos;            /* i32 [L] */
+    dev_buf lane_slot;             /* i32 [L] */
+    dev_buf lane_row;              /* i32 [L+1] of the verify rows */
+    dev_buf n_draft;               /* i32 [L] proposals wanted, 0..B-1 */
     sample_lanes lanes;
-    dev_buf proposals;         /* i32 [L, B-1] out; entries from n_draft on become -1 */
-    dev_buf verify_ids;        /* i32 [T] out, the rows' ids */
+    dev_buf proposals;  /* i32 [L, B-1] out; entries from n_draft on become -1 */
+    dev_buf verify_ids; /* i32 [T] out, the rows' ids */
     int L, B, k, R, V;
 } draft_select_args;
 
@@ -396,8 +396,8 @@ typedef struct {
  * belongs to row r. */
 typedef struct {
     ops_rows rows;
-    dev_buf token;    /* i32 [T] */
-    dev_buf max_new;  /* i32 [L] tokens that may still be emitted, >= 1 */
+    dev_buf token;   /* i32 [T] */
+    dev_buf max_new; /* i32 [L] tokens that may still be emitted, >= 1 */
     sample_lanes lanes;
     dev_buf n_commit; /* i32 [L] out */
     dev_buf emitted;  /* i32 [L, OPS_ROWS_MAX] out; entries from n_commit on become -1 */

@@ -11,7 +11,8 @@ struct kv_pool {
 
 status kv_pool_open(kv_pool **out, int n_blocks, err *e)
 {
-    if (n_blocks < 1) return err_set(e, ERR_INVALID, "kv_pool", -1, "%d blocks, want >= 1", n_blocks);
+    if (n_blocks < 1)
+        return err_set(e, ERR_INVALID, "kv_pool", -1, "%d blocks, want >= 1", n_blocks);
     kv_pool *p = mem_new(sizeof *p);
     if (p) {
         p->n_blocks = p->n_free = n_blocks;

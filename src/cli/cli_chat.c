@@ -63,8 +63,10 @@ static status encode_history(chat *c, arena *a, token_ids *ids, err *e)
     segments_init(&parts);
     buf_printf(&list, "[%.*s]", STR_ARG(buf_str(&c->history)));
     status s = list.failed ? err_set(e, ERR_NOMEM, "chat", -1, "history")
-                           : prompt_from_json(a, buf_str(&list), "history", c->t, c->f->no_thinking, &in, e);
-    if (s == ERR_OK) s = prompt_render(c->t, &in, info->bos_token, info->eos_token, &text, &parts, e);
+                           : prompt_from_json(a, buf_str(&list), "history", c->t, c->f->no_thinking,
+                                              &in, e);
+    if (s == ERR_OK)
+        s = prompt_render(c->t, &in, info->bos_token, info->eos_token, &text, &parts, e);
     if (s == ERR_OK) s = prompt_encode(engine_tokenizer(c->en), a, &text, &parts, ids, e);
     segments_fini(&parts);
     buf_fini(&text);
@@ -92,9 +94,13 @@ static status answer(chat *c, err *e)
     c->is_done = false;
     status s = encode_history(c, &a, &ids, e);
     if (s == ERR_OK) {
-        engine_request q = {.ids = ids.ptr, .n_ids = ids.n, .max_tokens = c->f->max_tokens,
-                            .policy = run_flags_policy(c->f, engine_about(c->en)), .n = 1,
-                            .on_event = on_event, .ctx = c};
+        engine_request q = {.ids = ids.ptr,
+                            .n_ids = ids.n,
+                            .max_tokens = c->f->max_tokens,
+                            .policy = run_flags_policy(c->f, engine_about(c->en)),
+                            .n = 1,
+                            .on_event = on_event,
+                            .ctx = c};
         uint64_t id;
         s = engine_submit(c->en, &q, &id, e);
         while (s == ERR_OK && !c->is_done && engine_step(c->en)) continue;
@@ -107,23 +113,21 @@ static status answer(chat *c, err *e)
     return s;
 }
 
-/* One line without its end, owned by malloc as libedit gives it; NULL at the end of input. */
-static char *read_line(const char *prompt)
+/* Append one line without its end; false at the end of input. */
+static bool read_line(const char *prompt, buf *out)
 {
     if (isatty(STDIN_FILENO)) {
         char *line = readline(prompt);
-        if (line && *line) add_history(line);
-        return line;
+        if (!line) return false;
+        if (*line) add_history(line);
+        buf_put_c(out, line);
+        (free)(line); /* libedit's own memory */
+        return true;
     }
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n = getline(&line, &cap, stdin);
-    if (n < 0) {
-        (free)(line);
-        return NULL;
-    }
-    if (n > 0 && line[n - 1] == '\n') line[n - 1] = '\0';
-    return line;
+    int c = getchar();
+    if (c == EOF) return false;
+    for (; c != EOF && c != '\n'; c = getchar()) buf_put_byte(out, (char)c);
+    return true;
 }
 
 /* A message of one or more lines into `message`; false at the end of input. */
@@ -131,17 +135,13 @@ static bool read_message(buf *message)
 {
     buf_clear(message);
     const char *prompt = "> ";
-    for (;;) {
-        char *line = read_line(prompt);
-        if (!line) return message->len > 0;
-        size_t n = strlen(line);
-        bool goes_on = n > 0 && line[n - 1] == '\\';
-        buf_put(message, line, goes_on ? n - 1 : n);
-        (free)(line); /* libedit's and getline's memory, not mem's */
-        if (!goes_on) return true;
-        buf_put_byte(message, '\n');
+    while (read_line(prompt, message)) {
+        bool goes_on = message->len > 0 && message->ptr[message->len - 1] == '\\';
+        if (!goes_on) return !message->failed;
+        message->ptr[message->len - 1] = '\n';
         prompt = ". ";
     }
+    return message->len > 0;
 }
 
 int chat_loop(const run_flags *f, engine *en)
@@ -151,14 +151,18 @@ int chat_loop(const run_flags *f, engine *en)
     buf message;
     const engine_info *info = engine_about(en);
     if (info->chat_template.len == 0)
-        return command_fail("run", &(err){.code = ERR_INVALID, .where = "chat", .pos = -1, .msg = "the model has no chat template"});
+        return command_fail("run", &(err){.code = ERR_INVALID,
+                                          .where = "chat",
+                                          .pos = -1,
+                                          .msg = "the model has no chat template"});
     if (template_open(&c.t, info->chat_template, "chat_template", &e) != ERR_OK)
         return command_fail("run", &e);
     buf_init(&c.history);
     buf_init(&c.answer);
     buf_init(&message);
     if (isatty(STDIN_FILENO))
-        fprintf(stderr, "%s on %s. /clear starts over, /exit leaves.\n", info->model_name, info->backend);
+        fprintf(stderr, "%s on %s. /clear starts over, /exit leaves.\n", info->model_name,
+                info->backend);
     int code = 0;
     while (code == 0 && read_message(&message)) {
         str text = str_trim(buf_str(&message));

@@ -32,15 +32,21 @@ static status plan(const engine_options *o, const load_model *target, const load
     int verify = draft ? draft->draft.block : 1;
     if (o->draft_rows >= 0 && o->draft_rows + 1 < verify) verify = o->draft_rows + 1;
     int64_t context = o->max_context;
-    if (context == 0 || context > target->target.max_position) context = target->target.max_position;
+    if (context == 0 || context > target->target.max_position)
+        context = target->target.max_position;
     int rows = o->prefill_rows > context ? (int)context : o->prefill_rows;
     if (rows < o->n_lanes * verify) rows = o->n_lanes * verify;
-    *mo = (model_options){
-        .n_slots = o->n_lanes, .max_rows = rows, .verify_rows = verify,
-        .logit_rows = o->n_lanes * verify, .max_context = context,
-        .kv = o->kv == ENGINE_KV_INT8 ? KV_INT8 : o->kv == ENGINE_KV_BF16 ? KV_BF16 : KV_F32,
-        .n_taps = draft ? draft->draft.n_taps : 0, .taps = draft ? draft->draft.taps : NULL,
-        .has_penalties = true};
+    *mo = (model_options){.n_slots = o->n_lanes,
+                          .max_rows = rows,
+                          .verify_rows = verify,
+                          .logit_rows = o->n_lanes * verify,
+                          .max_context = context,
+                          .kv = o->kv == ENGINE_KV_INT8   ? KV_INT8
+                                : o->kv == ENGINE_KV_BF16 ? KV_BF16
+                                                          : KV_F32,
+                          .n_taps = draft ? draft->draft.n_taps : 0,
+                          .taps = draft ? draft->draft.taps : NULL,
+                          .has_penalties = true};
     dtype act = o->backend && strncmp(o->backend, "cuda", 4) == 0 ? DTYPE_BF16 : DTYPE_F32;
     return model_plan(target, mo, act, out, e);
 }

@@ -30,8 +30,10 @@ int run_flags_rows(run_flags *f, option_row *rows)
         {"messages", OPTION_TEXT, &f->messages, .help = "JSON file: messages, or a Chat request"},
         {"ids", OPTION_TEXT, &f->ids, .help = "token ids, 1,2,3"},
         {"ids-file", OPTION_TEXT, &f->ids_file, .help = "file of token ids"},
-        {"raw", OPTION_FLAG, &f->is_raw, .help = "--prompt is plain text for completion, no template"},
-        {"no-thinking", OPTION_FLAG, &f->no_thinking, .help = "render with enable_thinking = false"},
+        {"raw", OPTION_FLAG, &f->is_raw,
+         .help = "--prompt is plain text for completion, no template"},
+        {"no-thinking", OPTION_FLAG, &f->no_thinking,
+         .help = "render with enable_thinking = false"},
         {"max-tokens", OPTION_INT, &f->max_tokens, .min = 0, .max = 1 << 24,
          .help = "most new tokens (0: what the context leaves)"},
         {"temperature", OPTION_DOUBLE, &f->temperature, .min = 0, .max = 2,
@@ -46,7 +48,8 @@ int run_flags_rows(run_flags *f, option_row *rows)
          .help = "1 = none", .was_set = &f->has_repetition},
         {"presence-penalty", OPTION_DOUBLE, &f->presence, .min = -2, .max = 2, .help = "0 = none",
          .was_set = &f->has_presence},
-        {"frequency-penalty", OPTION_DOUBLE, &f->frequency, .min = -2, .max = 2, .help = "0 = none"},
+        {"frequency-penalty", OPTION_DOUBLE, &f->frequency, .min = -2, .max = 2,
+         .help = "0 = none"},
         {"seed", OPTION_SEED, &f->seed, .help = "noise of sampling (default: random, printed)",
          .was_set = &f->has_seed},
         {"n", OPTION_INT, &f->n, .min = 1, .max = CHOICES_MAX, .help = "answers"},
@@ -93,7 +96,7 @@ typedef struct {
 typedef struct {
     run_answer *answers; /* owned [n] */
     int n, n_left;
-    bool streams;        /* text of the only answer goes to standard output as it comes */
+    bool streams; /* text of the only answer goes to standard output as it comes */
     int64_t start_ns, shown_ns;
     bool shows_progress;
 } run_state;
@@ -165,8 +168,8 @@ static void put_answer(json_writer *w, const run_answer *a)
     json_double(w, a->usage.decode_ms);
 }
 
-static void put_result(buf *out, const run_state *r, const token_ids *prompt, const engine_info *info,
-                       uint64_t seed)
+static void put_result(buf *out, const run_state *r, const token_ids *prompt,
+                       const engine_info *info, uint64_t seed)
 {
     json_writer w;
     json_writer_init(&w, out);
@@ -201,7 +204,8 @@ static bool begins_with_special(const tokenizer *tok, str text)
 {
     token_ids ids = {0};
     size_t n = text.len < 64 ? text.len : 64;
-    bool is = text.len > 0 && tokenizer_encode(tok, str_slice(text, 0, n), true, 0, &ids, NULL) == ERR_OK &&
+    bool is = text.len > 0 &&
+              tokenizer_encode(tok, str_slice(text, 0, n), true, 0, &ids, NULL) == ERR_OK &&
               ids.n > 0 && vocab_is_special(tokenizer_vocab(tok), ids.ptr[0]);
     token_ids_fini(&ids);
     return is;
@@ -215,13 +219,15 @@ static status render_and_encode(const run_flags *f, const engine_info *info, con
     buf text;
     segments parts;
     if (info->chat_template.len == 0)
-        return err_set(e, ERR_INVALID, info->model_name, -1, "has no chat template; use --raw or --ids");
+        return err_set(e, ERR_INVALID, info->model_name, -1,
+                       "has no chat template; use --raw or --ids");
     TRY(template_open(&t, info->chat_template, "chat_template", e));
     buf_init(&text);
     segments_init(&parts);
     status s = f->messages ? prompt_from_file(a, f->messages, t, f->no_thinking, &chat, e)
                            : prompt_from_text(a, f->prompt, t, f->no_thinking, &chat, e);
-    if (s == ERR_OK) s = prompt_render(t, &chat, info->bos_token, info->eos_token, &text, &parts, e);
+    if (s == ERR_OK)
+        s = prompt_render(t, &chat, info->bos_token, info->eos_token, &text, &parts, e);
     if (s == ERR_OK) s = prompt_encode(tok, a, &text, &parts, out, e);
     segments_fini(&parts);
     buf_fini(&text);
@@ -249,9 +255,13 @@ static status read_prompt(const run_flags *f, const engine *en, arena *a, token_
 static status generate(const run_flags *f, engine *en, const token_ids *prompt, run_state *r,
                        uint64_t *seed, err *e)
 {
-    engine_request q = {.ids = prompt->ptr, .n_ids = prompt->n, .max_tokens = f->max_tokens,
-                        .policy = run_flags_policy(f, engine_about(en)), .n = (int)f->n,
-                        .on_event = take_event, .ctx = r};
+    engine_request q = {.ids = prompt->ptr,
+                        .n_ids = prompt->n,
+                        .max_tokens = f->max_tokens,
+                        .policy = run_flags_policy(f, engine_about(en)),
+                        .n = (int)f->n,
+                        .on_event = take_event,
+                        .ctx = r};
     str stop = str_from(f->stop);
     if (f->stop) {
         q.stop = &stop;
@@ -269,7 +279,8 @@ static status generate(const run_flags *f, engine *en, const token_ids *prompt, 
     TRY(engine_submit(en, &q, &id, e));
     while (r->n_left > 0 && engine_step(en)) continue;
     for (int i = 0; i < r->n; i++)
-        if (r->answers[i].error[0]) return err_set(e, ERR_DEVICE, "run", -1, "%s", r->answers[i].error);
+        if (r->answers[i].error[0])
+            return err_set(e, ERR_DEVICE, "run", -1, "%s", r->answers[i].error);
     return ERR_OK;
 }
 
@@ -299,7 +310,8 @@ static int run_once(const run_flags *f, engine *en, arena *a)
     err e = {0};
     status s = read_prompt(f, en, a, &prompt, &e);
     if (s == ERR_OK) s = generate(f, en, &prompt, &r, &seed, &e);
-    int code = s == ERR_OK ? print_answers(f, &r, &prompt, engine_about(en), seed) : command_fail("run", &e);
+    int code = s == ERR_OK ? print_answers(f, &r, &prompt, engine_about(en), seed)
+                           : command_fail("run", &e);
     for (int i = 0; r.answers && i < r.n; i++) {
         token_ids_fini(&r.answers[i].ids);
         buf_fini(&r.answers[i].text);
@@ -325,7 +337,8 @@ int command_run(int argc, char **argv)
     run_flags_init(&f);
     option_row rows[ENGINE_FLAG_ROWS + OWN_ROWS + 1] = {{0}};
     run_flags_rows(&f, rows);
-    int code = command_parse(rows, "riptide run [--prompt TEXT | --messages FILE | --ids 1,2,3]", argc, argv);
+    int code = command_parse(rows, "riptide run [--prompt TEXT | --messages FILE | --ids 1,2,3]",
+                             argc, argv);
     if (code >= 0) return code;
     arena a;
     engine_options o;

@@ -4,7 +4,8 @@
 #include "engine/engine_flags.h"
 #include "load/load.h"
 
-static status render(const char *model, const char *messages, bool no_thinking, arena *a, buf *out, err *e)
+static status render(const char *model, const char *messages, bool no_thinking, arena *a, buf *out,
+                     err *e)
 {
     load_model files;
     template *t = NULL;
@@ -28,7 +29,8 @@ int command_template(int argc, char **argv)
     const char *messages = NULL;
     bool no_thinking = false;
     option_row rows[] = {
-        {"model", OPTION_TEXT, &f.model, .help = "folder of a checkpoint (default: the bundled mini-dense)"},
+        {"model", OPTION_TEXT, &f.model,
+         .help = "folder of a checkpoint (default: the bundled mini-dense)"},
         {"messages", OPTION_TEXT, &messages, .help = "JSON file: messages, or a Chat request"},
         {"no-thinking", OPTION_FLAG, &no_thinking, .help = "render with enable_thinking = false"},
         {0},

@@ -43,7 +43,8 @@ int command_tokenize(int argc, char **argv)
     const char *text = NULL;
     bool plain = false;
     option_row rows[] = {
-        {"model", OPTION_TEXT, &f.model, .help = "folder of a checkpoint (default: the bundled mini-dense)"},
+        {"model", OPTION_TEXT, &f.model,
+         .help = "folder of a checkpoint (default: the bundled mini-dense)"},
         {"text", OPTION_TEXT, &text, .help = "the text (default: standard input)"},
         {"plain", OPTION_FLAG, &plain, .help = "special tokens in the text stay ordinary text"},
         {0},

@@ -29,9 +29,14 @@ int command_fail(const char *command, const err *e)
 
 int command_print(const char *command, const buf *b)
 {
-    if (b->failed) return command_fail(command, &(err){.code = ERR_NOMEM, .where = "output", .pos = -1, .msg = "out of memory"});
+    if (b->failed)
+        return command_fail(
+            command,
+            &(err){.code = ERR_NOMEM, .where = "output", .pos = -1, .msg = "out of memory"});
     if (fwrite(buf_str(b).ptr, 1, b->len, stdout) != b->len || fflush(stdout) != 0)
-        return command_fail(command, &(err){.code = ERR_IO, .where = "standard output", .pos = -1, .msg = "write failed"});
+        return command_fail(
+            command,
+            &(err){.code = ERR_IO, .where = "standard output", .pos = -1, .msg = "write failed"});
     return 0;
 }
 
@@ -67,7 +72,8 @@ status command_parse_ids(arena *a, str text, const char *name, int32_t **out, in
     return ERR_OK;
 }
 
-status command_read_ids(arena *a, const char *ids, const char *ids_file, int32_t **out, int *n, err *e)
+status command_read_ids(arena *a, const char *ids, const char *ids_file, int32_t **out, int *n,
+                        err *e)
 {
     if (ids) return command_parse_ids(a, str_from(ids), "--ids", out, n, e);
     str text;

@@ -45,8 +45,12 @@ status prompt_from_text(arena *a, const char *text, const template *t, bool no_t
 status prompt_render(const template *t, const message_set *m, str bos, str eos, buf *text,
                      segments *parts, err *e)
 {
-    template_input in = {.messages = m->messages, .tools = m->tools, .kwargs = m->kwargs,
-                         .bos_token = bos, .eos_token = eos, .add_generation_prompt = true};
+    template_input in = {.messages = m->messages,
+                         .tools = m->tools,
+                         .kwargs = m->kwargs,
+                         .bos_token = bos,
+                         .eos_token = eos,
+                         .add_generation_prompt = true};
     return template_render(t, &in, text, parts, e);
 }
 

@@ -86,10 +86,17 @@ static status open_target(cycle *c, err *e)
     const arch_draft *d = &c->draft_files.draft;
     int verify = c->max_draft + 1;
     model_options mo = {
-        .n_slots = o->n_slots, .max_rows = c->max_rows, .verify_rows = verify,
-        .logit_rows = o->n_slots * verify, .max_context = o->max_context, .n_blocks = o->n_blocks,
-        .kv = o->kv, .n_taps = c->has_draft ? d->n_taps : 0, .taps = d->taps,
-        .keeps_layers = o->keeps_layers, .has_penalties = true,
+        .n_slots = o->n_slots,
+        .max_rows = c->max_rows,
+        .verify_rows = verify,
+        .logit_rows = o->n_slots * verify,
+        .max_context = o->max_context,
+        .n_blocks = o->n_blocks,
+        .kv = o->kv,
+        .n_taps = c->has_draft ? d->n_taps : 0,
+        .taps = d->taps,
+        .keeps_layers = o->keeps_layers,
+        .has_penalties = true,
     };
     if (mo.logit_rows < o->logit_rows) mo.logit_rows = o->logit_rows;
     return model_open(&c->target, c->be, &c->files, &mo, e);
@@ -129,7 +136,8 @@ static status open_parts(cycle *c, err *e)
     c->max_draft = c->B - 1;
     if (o->max_draft >= 0 && o->max_draft < c->max_draft) c->max_draft = o->max_draft;
     c->max_rows = o->prefill_rows;
-    if (c->max_rows < o->n_slots * (c->max_draft + 1)) c->max_rows = o->n_slots * (c->max_draft + 1);
+    if (c->max_rows < o->n_slots * (c->max_draft + 1))
+        c->max_rows = o->n_slots * (c->max_draft + 1);
 
     TRY(backend_open(&c->be, &(backend_options){.name = o->backend, .n_threads = o->n_threads}, e));
     TRY(open_target(c, e));

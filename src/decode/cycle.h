@@ -15,17 +15,18 @@
 typedef struct cycle cycle;
 
 typedef struct {
-    const char *model;    /* path of a checkpoint */
-    const char *draft;    /* path, or NULL for none */
-    const char *backend;  /* backend_open's name, or NULL */
-    int n_threads;        /* 0 = all cores */
-    int n_slots;          /* lanes */
-    int prefill_rows;     /* most rows of a prefill call */
-    int64_t max_context;  /* positions a slot may reach; 0 or more than the model has = the model's */
-    int64_t n_blocks;     /* KV blocks, 0 = enough for all slots */
+    const char *model;   /* path of a checkpoint */
+    const char *draft;   /* path, or NULL for none */
+    const char *backend; /* backend_open's name, or NULL */
+    int n_threads;       /* 0 = all cores */
+    int n_slots;         /* lanes */
+    int prefill_rows;    /* most rows of a prefill call */
+    int64_t
+        max_context;  /* positions a slot may reach; 0 or more than the model has = the model's */
+    int64_t n_blocks; /* KV blocks, 0 = enough for all slots */
     kv_format kv;
-    int max_draft;        /* most proposals a cycle, -1 = the draft's block - 1 */
-    int logit_rows;       /* rows of logits a prefill may ask for (probes); 0 = none */
+    int max_draft;  /* most proposals a cycle, -1 = the draft's block - 1 */
+    int logit_rows; /* rows of logits a prefill may ask for (probes); 0 = none */
     bool keeps_layers;
 } cycle_options;
 
@@ -39,12 +40,12 @@ typedef struct {
 status cycle_open(cycle **c, const cycle_options *o, err *e);
 void cycle_close(cycle *c);
 
-const load_model *cycle_files(const cycle *c);   /* the target's */
+const load_model *cycle_files(const cycle *c); /* the target's */
 const backend *cycle_backend(const cycle *c);
 model *cycle_model(const cycle *c);
 cycle_memory cycle_bytes(const cycle *c);
 bool cycle_has_draft(const cycle *c);
-int cycle_max_draft(const cycle *c);             /* 0 without a draft */
+int cycle_max_draft(const cycle *c); /* 0 without a draft */
 int64_t cycle_max_context(const cycle *c);
 int64_t cycle_n_blocks(const cycle *c);
 
@@ -66,9 +67,9 @@ typedef struct {
     const int32_t *ids;
     int n;
     int64_t pos;
-    int64_t prompt_end;  /* position of the first anchor: context older than the draft's window
-                          * before it is left out */
-    int n_logits;        /* last rows that want logits (read with model_logits) */
+    int64_t prompt_end; /* position of the first anchor: context older than the draft's window
+                         * before it is left out */
+    int n_logits;       /* last rows that want logits (read with model_logits) */
 } cycle_slice;
 
 /* Run slices of several slots in one pass. Rows in all <= prefill_rows. */
@@ -76,18 +77,18 @@ status cycle_prefill(cycle *c, const cycle_slice *slices, int n);
 
 typedef struct {
     int slot;
-    int32_t anchor;   /* last token of the sequence, not yet in the cache */
-    int64_t pos;      /* its position */
-    int n_draft;      /* proposals wanted, 0 .. cycle_max_draft */
-    int max_new;      /* tokens that may still be emitted, >= 1; also an upper bound on what
-                       * the slot's KV blocks must hold: pos + min(n_draft, max_new - 1) + 1 */
+    int32_t anchor; /* last token of the sequence, not yet in the cache */
+    int64_t pos;    /* its position */
+    int n_draft;    /* proposals wanted, 0 .. cycle_max_draft */
+    int max_new;    /* tokens that may still be emitted, >= 1; also an upper bound on what
+                     * the slot's KV blocks must hold: pos + min(n_draft, max_new - 1) + 1 */
     bool wants_logprobs;
 } cycle_lane;
 
 typedef struct {
-    int n;                           /* tokens emitted, 1 .. n_draft + 1 */
+    int n; /* tokens emitted, 1 .. n_draft + 1 */
     int32_t ids[OPS_ROWS_MAX];
-    float logprob[OPS_ROWS_MAX];     /* with wants_logprobs of any lane of the call */
+    float logprob[OPS_ROWS_MAX]; /* with wants_logprobs of any lane of the call */
     int32_t top_ids[OPS_ROWS_MAX][OPS_TOP_LOGPROBS];
     float top_logprobs[OPS_ROWS_MAX][OPS_TOP_LOGPROBS];
     int n_drafted, n_accepted;       /* accepted = proposals that were right */
@@ -104,15 +105,15 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out);
 typedef struct {
     const int32_t *ids;
     int n;
-    int rows;               /* last rows whose logits are wanted, <= n */
-    float *logits;          /* [rows, V] */
-    float *layers;          /* [n_layers, n, E]; needs keeps_layers */
-    float *features;        /* [n, E] draft context features */
-    float *draft_hidden;    /* [B-1, E] */
-    float *draft_logits;    /* [B-1, V] */
-    int32_t *draft_path;    /* [B-1] */
+    int rows;            /* last rows whose logits are wanted, <= n */
+    float *logits;       /* [rows, V] */
+    float *layers;       /* [n_layers, n, E]; needs keeps_layers */
+    float *features;     /* [n, E] draft context features */
+    float *draft_hidden; /* [B-1, E] */
+    float *draft_logits; /* [B-1, V] */
+    int32_t *draft_path; /* [B-1] */
 } cycle_probe_args;
 status cycle_probe(cycle *c, const cycle_probe_args *a, err *e);
-int cycle_block(const cycle *c);       /* B of the draft, 0 without */
+int cycle_block(const cycle *c); /* B of the draft, 0 without */
 
 #endif

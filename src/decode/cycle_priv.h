@@ -9,7 +9,7 @@
 /* Index arrays of a cycle beyond the model's own: one image on the host, one copy. */
 typedef struct {
     dev_buf mem;
-    uint8_t *host;  /* owned */
+    uint8_t *host; /* owned */
     int64_t n_bytes;
     int64_t anchor, anchor_pos, ctx_begin, n_draft, max_new, lane_row, lane_slot;
     int64_t block_ids, block_pos, row_index; /* offsets */
@@ -18,7 +18,7 @@ typedef struct {
 /* What a cycle leaves for the host: one region, one copy back. */
 typedef struct {
     dev_buf mem;
-    uint8_t *host;  /* owned */
+    uint8_t *host; /* owned */
     int64_t n_bytes;
     int64_t n_commit, emitted, proposals, token, logprob, top_ids, top_logprobs; /* offsets */
     int64_t n_small; /* bytes without the top logprobs */
@@ -36,8 +36,8 @@ struct cycle {
     load_model files, draft_files;
     bool has_draft;
     model *target;
-    draft *drafter;        /* NULL without */
-    int B;                 /* block rows of the draft, 1 without */
+    draft *drafter; /* NULL without */
+    int B;          /* block rows of the draft, 1 without */
     int max_draft;
     int max_rows;
     dev_arena mem;

@@ -32,9 +32,10 @@ static status probe_slice(cycle *c, const cycle_probe_args *a, int at, int n, er
 {
     int E = c->files.target.E, V = c->files.target.V, anchor = a->n - 1;
     int first_wanted = a->n - a->rows;
-    int want = a->logits && at + n > first_wanted ? at + n - (at > first_wanted ? at : first_wanted) : 0;
-    cycle_slice s = {.slot = 0, .ids = a->ids + at, .n = n, .pos = at, .prompt_end = anchor,
-                     .n_logits = want};
+    int want = a->logits && at + n > first_wanted ? at + n - (at > first_wanted ? at : first_wanted)
+                                                  : 0;
+    cycle_slice s = {
+        .slot = 0, .ids = a->ids + at, .n = n, .pos = at, .prompt_end = anchor, .n_logits = want};
     TRY(cycle_forward_slices(c, &s, 1));
     if (want > 0)
         TRY(c->be->ops->download(c->be, a->logits + (int64_t)(at + n - want - first_wanted) * V,
@@ -45,21 +46,26 @@ static status probe_slice(cycle *c, const cycle_probe_args *a, int at, int n, er
     if (!c->has_draft) return ERR_OK;
     TRY(draft_context(c->drafter, c->target, (dev_buf){0}));
     if (!a->features) return ERR_OK;
-    return download_act(c, a->features + (int64_t)at * E, draft_features(c->drafter), (int64_t)n * E, e);
+    return download_act(c, a->features + (int64_t)at * E, draft_features(c->drafter),
+                        (int64_t)n * E, e);
 }
 
 static status probe_draft(cycle *c, const cycle_probe_args *a, err *e)
 {
     int M1 = c->B - 1, E = c->files.target.E, V = c->files.target.V;
-    cycle_lane lane = {.slot = 0, .anchor = a->ids[a->n - 1], .pos = a->n - 1,
-                       .n_draft = c->max_draft, .max_new = c->max_draft + 1};
+    cycle_lane lane = {.slot = 0,
+                       .anchor = a->ids[a->n - 1],
+                       .pos = a->n - 1,
+                       .n_draft = c->max_draft,
+                       .max_new = c->max_draft + 1};
     sample_policy greedy = {.temperature = 0, .top_p = 1, .repetition = 1};
     TRY(cycle_set_policy(c, 0, &greedy, NULL));
     TRY(cycle_upload_inputs(c, &lane, 1));
     draft_request r = cycle_draft_request(c, 1);
     TRY(draft_propose(c->drafter, c->target, &r));
     if (a->draft_logits)
-        TRY(c->be->ops->download(c->be, a->draft_logits, draft_logits(c->drafter), (int64_t)M1 * V * 4));
+        TRY(c->be->ops->download(c->be, a->draft_logits, draft_logits(c->drafter),
+                                 (int64_t)M1 * V * 4));
     if (a->draft_hidden)
         TRY(download_act(c, a->draft_hidden, draft_hidden(c->drafter), (int64_t)M1 * E, e));
     if (a->draft_path)

@@ -40,9 +40,16 @@ static int append_rows(cycle_rows *r, int T, int lane, int slot, int64_t pos, in
 
 static batch batch_of(const cycle_rows *r, int T, int L, int M, bool advance)
 {
-    return (batch){.T = T, .L = L, .ids = r->ids, .row_lane = r->row_lane, .row_pos = r->row_pos,
-                   .lane_row = r->lane_row, .lane_slot = r->lane_slot, .M = M,
-                   .logit_row = r->logit_row, .advance = advance};
+    return (batch){.T = T,
+                   .L = L,
+                   .ids = r->ids,
+                   .row_lane = r->row_lane,
+                   .row_pos = r->row_pos,
+                   .lane_row = r->lane_row,
+                   .lane_slot = r->lane_slot,
+                   .M = M,
+                   .logit_row = r->logit_row,
+                   .advance = advance};
 }
 
 status cycle_mark_prompt(cycle *c, int slot, const int32_t *ids, int n)
@@ -54,9 +61,9 @@ status cycle_mark_prompt(cycle *c, int slot, const int32_t *ids, int n)
         c->rows.lane_row[1] = rows;
         batch b = batch_of(&c->rows, rows, 1, 0, true);
         TRY(model_upload(c->target, &b));
-        TRY(c->be->ops->count_prompt(
-            c->be, &(count_prompt_args){.rows = *model_rows(c->target), .counts = c->lanes.counts,
-                                        .V = model_arch(c->target)->V}));
+        TRY(c->be->ops->count_prompt(c->be, &(count_prompt_args){.rows = *model_rows(c->target),
+                                                                 .counts = c->lanes.counts,
+                                                                 .V = model_arch(c->target)->V}));
     }
     return ERR_OK;
 }
@@ -86,7 +93,8 @@ static bool wants_context(cycle *c, const cycle_slice *slices, int n)
     bool wanted = window == 0;
     for (int l = 0; l < n; l++)
         if (slices[l].pos + slices[l].n + window > slices[l].prompt_end) wanted = true;
-    for (int l = 0; l < n && !wanted; l++) c->ctx_begin[slices[l].slot] = slices[l].pos + slices[l].n;
+    for (int l = 0; l < n && !wanted; l++)
+        c->ctx_begin[slices[l].slot] = slices[l].pos + slices[l].n;
     return wanted;
 }
 
@@ -137,7 +145,8 @@ draft_request cycle_draft_request(const cycle *c, int L)
     const cycle_inputs *in = &c->in;
     int B = c->B;
     return (draft_request){
-        .L = L, .anchor = cycle_view(in->mem, in->anchor, L),
+        .L = L,
+        .anchor = cycle_view(in->mem, in->anchor, L),
         .anchor_pos = cycle_view(in->mem, in->anchor_pos, L),
         .ctx_begin = cycle_view(in->mem, in->ctx_begin, L),
         .n_draft = cycle_view(in->mem, in->n_draft, L),
@@ -181,19 +190,27 @@ static status sample_and_accept(cycle *c, int L, cycle_kind kind)
     const cycle_outputs *o = &c->out;
     int V = model_arch(c->target)->V;
     int64_t T = rows->T;
-    sample_args a = {.logits = model_logits(c->target), .row = model_logit_row(c->target),
-                     .rows = *rows, .lanes = c->lanes, .token = cycle_view(o->mem, o->token, T),
-                     .M = rows->T, .V = V};
+    sample_args a = {.logits = model_logits(c->target),
+                     .row = model_logit_row(c->target),
+                     .rows = *rows,
+                     .lanes = c->lanes,
+                     .token = cycle_view(o->mem, o->token, T),
+                     .M = rows->T,
+                     .V = V};
     if (kind.wants_logprobs) {
         a.logprob = cycle_view(o->mem, o->logprob, T);
         a.top_ids = cycle_view(o->mem, o->top_ids, T * OPS_TOP_LOGPROBS);
         a.top_logprobs = cycle_view(o->mem, o->top_logprobs, T * OPS_TOP_LOGPROBS);
     }
     TRY(op->sample(c->be, &a));
-    return op->accept(c->be, &(accept_args){
-        .rows = *rows, .token = a.token, .max_new = cycle_view(c->in.mem, c->in.max_new, L),
-        .lanes = c->lanes, .n_commit = cycle_view(o->mem, o->n_commit, L),
-        .emitted = cycle_view(o->mem, o->emitted, (int64_t)L * OPS_ROWS_MAX), .V = V});
+    return op->accept(
+        c->be, &(accept_args){.rows = *rows,
+                              .token = a.token,
+                              .max_new = cycle_view(c->in.mem, c->in.max_new, L),
+                              .lanes = c->lanes,
+                              .n_commit = cycle_view(o->mem, o->n_commit, L),
+                              .emitted = cycle_view(o->mem, o->emitted, (int64_t)L * OPS_ROWS_MAX),
+                              .V = V});
 }
 
 static status enqueue(cycle *c, int L, cycle_kind kind)

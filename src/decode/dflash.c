@@ -106,10 +106,18 @@ backend_limits draft_limits(const draft *d)
     int64_t conv = a->is_v2 ? 4 * (int64_t)a->E / a->conv_group : 0;
     int64_t N = q > a->F ? q : a->F, K = N > taps ? N : taps;
     int M = d->opt.n_slots * a->block;
-    return (backend_limits){
-        .T = d->opt.max_rows > M ? d->opt.max_rows : M, .L = d->opt.n_slots, .E = a->E, .K = K,
-        .N = N > conv ? N : conv, .F = a->F, .V = a->V, .M = M, .H = a->H, .G = a->G, .D = a->D,
-        .max_position = d->opt.max_context};
+    return (backend_limits){.T = d->opt.max_rows > M ? d->opt.max_rows : M,
+                            .L = d->opt.n_slots,
+                            .E = a->E,
+                            .K = K,
+                            .N = N > conv ? N : conv,
+                            .F = a->F,
+                            .V = a->V,
+                            .M = M,
+                            .H = a->H,
+                            .G = a->G,
+                            .D = a->D,
+                            .max_position = d->opt.max_context};
 }
 
 int32_t draft_mask_id(const draft *d)
@@ -134,22 +142,26 @@ dev_buf draft_features(const draft *d)
 
 static status project(draft *d, dev_buf x, int T, const dev_weight *w, dev_buf y, linear_out out)
 {
-    return d->be->ops->linear(
-        d->be, &(linear_args){.x = x, .T = T, .n_parts = 1, .part = {{w, y, out}}});
+    return d->be->ops->linear(d->be,
+                              &(linear_args){.x = x, .T = T, .n_parts = 1, .part = {{w, y, out}}});
 }
 
 static status normalise(draft *d, dev_buf x, dev_buf w, dev_buf y, int T)
 {
-    return d->be->ops->rmsnorm(d->be, &(rmsnorm_args){.x = x, .w = w, .y = y, .T = T,
-                                                      .E = d->arch.E, .eps = d->arch.rms_eps});
+    return d->be->ops->rmsnorm(
+        d->be,
+        &(rmsnorm_args){.x = x, .w = w, .y = y, .T = T, .E = d->arch.E, .eps = d->arch.rms_eps});
 }
 
 static status rotate_table(draft *d, dev_buf pos, int T, dev_buf cs)
 {
     int n_pairs = d->arch.D / 2;
-    return d->be->ops->rope_table(
-        d->be, &(rope_table_args){.pos = pos, .cs = cs, .theta = d->arch.rope_theta,
-                                  .n_pairs = n_pairs, .section = {n_pairs, 0, 0}, .T = T});
+    return d->be->ops->rope_table(d->be, &(rope_table_args){.pos = pos,
+                                                            .cs = cs,
+                                                            .theta = d->arch.rope_theta,
+                                                            .n_pairs = n_pairs,
+                                                            .section = {n_pairs, 0, 0},
+                                                            .T = T});
 }
 
 status draft_context(draft *d, const model *target, dev_buf n_commit)
@@ -161,12 +173,21 @@ status draft_context(draft *d, const model *target, dev_buf n_commit)
     TRY(rotate_table(d, rows->row_pos, rows->T, d->ctx_cs));
     for (int i = 0; i < d->n_layers; i++) {
         const draft_layer *w = &d->layers[i];
-        TRY(d->be->ops->linear(d->be, &(linear_args){.x = d->c, .T = rows->T, .n_parts = 2,
+        TRY(d->be->ops->linear(d->be, &(linear_args){.x = d->c,
+                                                     .T = rows->T,
+                                                     .n_parts = 2,
                                                      .part = {{&w->k, d->ctx_k, LINEAR_ACT},
                                                               {&w->v, d->ctx_v, LINEAR_ACT}}}));
-        TRY(d->be->ops->draft_kv_write(d->be, &(draft_kv_write_args){
-            .k = d->ctx_k, .v = d->ctx_v, .k_norm = w->k_norm, .cs = d->ctx_cs, .ring = w->ring,
-            .rows = *rows, .n_commit = n_commit, .eps = a->rms_eps, .G = a->G, .D = a->D}));
+        TRY(d->be->ops->draft_kv_write(d->be, &(draft_kv_write_args){.k = d->ctx_k,
+                                                                     .v = d->ctx_v,
+                                                                     .k_norm = w->k_norm,
+                                                                     .cs = d->ctx_cs,
+                                                                     .ring = w->ring,
+                                                                     .rows = *rows,
+                                                                     .n_commit = n_commit,
+                                                                     .eps = a->rms_eps,
+                                                                     .G = a->G,
+                                                                     .D = a->D}));
     }
     return ERR_OK;
 }
@@ -179,9 +200,15 @@ static status enter_wrap(draft *d, const draft_conv_weights *c, int L, dev_buf *
     int M = L * d->arch.block;
     TRY(project(d, d->x, M, &c->kernel, d->delta, LINEAR_ACT));
     *input = d->u;
-    return d->be->ops->draft_conv(d->be, &(draft_conv_args){
-        .u = d->x, .delta = d->delta, .base = c->base, .y = d->u, .L = L, .B = d->arch.block,
-        .E = d->arch.E, .group = d->arch.conv_group, .side = 0});
+    return d->be->ops->draft_conv(d->be, &(draft_conv_args){.u = d->x,
+                                                            .delta = d->delta,
+                                                            .base = c->base,
+                                                            .y = d->u,
+                                                            .L = L,
+                                                            .B = d->arch.block,
+                                                            .E = d->arch.E,
+                                                            .group = d->arch.conv_group,
+                                                            .side = 0});
 }
 
 /* The sublayer's last projection, side 1 of the wrap, and the residual. */
@@ -191,9 +218,16 @@ static status leave_wrap(draft *d, const draft_conv_weights *c, int L, dev_buf x
     int M = L * d->arch.block;
     if (!d->arch.is_v2) return project(d, x, M, w, d->h, LINEAR_ADD);
     TRY(project(d, x, M, w, d->u, LINEAR_ACT));
-    return d->be->ops->draft_conv(d->be, &(draft_conv_args){
-        .u = d->u, .delta = d->delta, .base = c->base, .h = d->h, .L = L, .B = d->arch.block,
-        .E = d->arch.E, .group = d->arch.conv_group, .side = 1, .adds = true});
+    return d->be->ops->draft_conv(d->be, &(draft_conv_args){.u = d->u,
+                                                            .delta = d->delta,
+                                                            .base = c->base,
+                                                            .h = d->h,
+                                                            .L = L,
+                                                            .B = d->arch.block,
+                                                            .E = d->arch.E,
+                                                            .group = d->arch.conv_group,
+                                                            .side = 1,
+                                                            .adds = true});
 }
 
 static status run_attention(draft *d, const draft_layer *w, int layer, const draft_request *r)
@@ -204,19 +238,39 @@ static status run_attention(draft *d, const draft_layer *w, int layer, const dra
     dev_buf input;
     TRY(normalise(d, d->h, w->in_norm, d->x, M));
     TRY(enter_wrap(d, &w->attn_conv, r->L, &input));
-    TRY(op->linear(d->be, &(linear_args){.x = input, .T = M, .n_parts = 3,
+    TRY(op->linear(d->be, &(linear_args){.x = input,
+                                         .T = M,
+                                         .n_parts = 3,
                                          .part = {{&w->q, d->q, LINEAR_ACT},
                                                   {&w->k, d->k, LINEAR_ACT},
                                                   {&w->v, d->v, LINEAR_ACT}}}));
-    TRY(op->draft_attn_prep(d->be, &(draft_attn_prep_args){
-        .q = d->q, .k = d->k, .q_norm = w->q_norm, .k_norm = w->k_norm, .cs = d->cs,
-        .eps = a->rms_eps, .M = M, .H = a->H, .G = a->G, .D = a->D}));
-    TRY(op->draft_attn(d->be, &(draft_attn_args){
-        .q = d->q, .k = d->k, .v = d->v, .ring = w->ring, .lane_slot = r->lane_slot,
-        .anchor_pos = r->anchor_pos, .ctx_begin = r->ctx_begin, .out = d->o,
-        .scale = (float)(1.0 / sqrt((double)a->D)), .L = r->L, .B = a->block, .H = a->H,
-        .G = a->G, .D = a->D, .window = a->layer_is_sliding[layer] ? a->window : 0,
-        .is_causal = a->layer_is_causal[layer]}));
+    TRY(op->draft_attn_prep(d->be, &(draft_attn_prep_args){.q = d->q,
+                                                           .k = d->k,
+                                                           .q_norm = w->q_norm,
+                                                           .k_norm = w->k_norm,
+                                                           .cs = d->cs,
+                                                           .eps = a->rms_eps,
+                                                           .M = M,
+                                                           .H = a->H,
+                                                           .G = a->G,
+                                                           .D = a->D}));
+    TRY(op->draft_attn(d->be,
+                       &(draft_attn_args){.q = d->q,
+                                          .k = d->k,
+                                          .v = d->v,
+                                          .ring = w->ring,
+                                          .lane_slot = r->lane_slot,
+                                          .anchor_pos = r->anchor_pos,
+                                          .ctx_begin = r->ctx_begin,
+                                          .out = d->o,
+                                          .scale = (float)(1.0 / sqrt((double)a->D)),
+                                          .L = r->L,
+                                          .B = a->block,
+                                          .H = a->H,
+                                          .G = a->G,
+                                          .D = a->D,
+                                          .window = a->layer_is_sliding[layer] ? a->window : 0,
+                                          .is_causal = a->layer_is_causal[layer]}));
     return leave_wrap(d, &w->attn_conv, r->L, d->o, &w->o);
 }
 
@@ -226,8 +280,9 @@ static status run_mlp(draft *d, const draft_layer *w, int L)
     dev_buf input;
     TRY(normalise(d, d->h, w->post_norm, d->x, M));
     TRY(enter_wrap(d, &w->mlp_conv, L, &input));
-    TRY(d->be->ops->linear_swiglu(d->be, &(linear_swiglu_args){
-        .x = input, .gate = &w->gate, .up = &w->up, .y = d->f, .T = M}));
+    TRY(d->be->ops->linear_swiglu(
+        d->be,
+        &(linear_swiglu_args){.x = input, .gate = &w->gate, .up = &w->up, .y = d->f, .T = M}));
     return leave_wrap(d, &w->mlp_conv, L, d->f, &w->down);
 }
 
@@ -237,25 +292,46 @@ status draft_propose(draft *d, const model *target, const draft_request *r)
     const backend_ops *op = d->be->ops;
     int B = a->block, M = r->L * B, M1 = r->L * (B - 1);
     int k = a->is_v2 ? a->select_top_k : OPS_TOPK_MAX;
-    TRY(op->embed(d->be, &(embed_args){.table = model_embedding(target), .ids = r->block_ids,
-                                       .out = d->h, .scale = a->embed_scale, .T = M}));
+    TRY(op->embed(d->be, &(embed_args){.table = model_embedding(target),
+                                       .ids = r->block_ids,
+                                       .out = d->h,
+                                       .scale = a->embed_scale,
+                                       .T = M}));
     TRY(rotate_table(d, r->block_pos, M, d->cs));
     for (int i = 0; i < d->n_layers; i++) {
         TRY(run_attention(d, &d->layers[i], i, r));
         TRY(run_mlp(d, &d->layers[i], r->L));
     }
-    TRY(op->gather_rows(d->be, &(gather_rows_args){.x = d->h, .index = r->row_index, .y = d->fh,
-                                                   .M = M1, .E = a->E}));
+    TRY(op->gather_rows(
+        d->be,
+        &(gather_rows_args){.x = d->h, .index = r->row_index, .y = d->fh, .M = M1, .E = a->E}));
     TRY(normalise(d, d->fh, d->norm, d->fx, M1));
     TRY(project(d, d->fx, M1, model_head(target), d->logits, LINEAR_F32));
     if (a->is_v2) TRY(project(d, d->fx, M1, &d->hid, d->r, LINEAR_ACT));
-    TRY(op->topk(d->be, &(topk_args){.logits = d->logits, .ids = d->top_ids, .vals = d->top_vals,
-                                     .scale = a->logit_scale, .softcap = a->logit_softcap,
-                                     .M = M1, .V = a->V, .k = k}));
-    return op->draft_select(d->be, &(draft_select_args){
-        .ids = d->top_ids, .vals = d->top_vals, .r = d->r, .pred = a->is_v2 ? &d->pred : NULL,
-        .succ = a->is_v2 ? &d->succ : NULL, .anchor = r->anchor, .anchor_pos = r->anchor_pos,
-        .lane_slot = r->lane_slot, .lane_row = r->lane_row, .n_draft = r->n_draft,
-        .lanes = r->lanes, .proposals = r->proposals, .verify_ids = r->verify_ids, .L = r->L,
-        .B = B, .k = k, .R = a->is_v2 ? a->select_rank : 0, .V = a->V});
+    TRY(op->topk(d->be, &(topk_args){.logits = d->logits,
+                                     .ids = d->top_ids,
+                                     .vals = d->top_vals,
+                                     .scale = a->logit_scale,
+                                     .softcap = a->logit_softcap,
+                                     .M = M1,
+                                     .V = a->V,
+                                     .k = k}));
+    return op->draft_select(d->be, &(draft_select_args){.ids = d->top_ids,
+                                                        .vals = d->top_vals,
+                                                        .r = d->r,
+                                                        .pred = a->is_v2 ? &d->pred : NULL,
+                                                        .succ = a->is_v2 ? &d->succ : NULL,
+                                                        .anchor = r->anchor,
+                                                        .anchor_pos = r->anchor_pos,
+                                                        .lane_slot = r->lane_slot,
+                                                        .lane_row = r->lane_row,
+                                                        .n_draft = r->n_draft,
+                                                        .lanes = r->lanes,
+                                                        .proposals = r->proposals,
+                                                        .verify_ids = r->verify_ids,
+                                                        .L = r->L,
+                                                        .B = B,
+                                                        .k = k,
+                                                        .R = a->is_v2 ? a->select_rank : 0,
+                                                        .V = a->V});
 }

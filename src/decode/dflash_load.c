@@ -28,16 +28,24 @@ static status open_quantised(draft_loader *ld, const tensor *t, dev_weight *out)
     uint16_t *biases = mem_new_array((size_t)(N * n_groups), 2);
     status s = ERR_OK;
     if (!codes || !scales || !biases) {
-        s = err_set(ld->e, ERR_NOMEM, "draft", -1, "quantising [%lld, %lld]", (long long)N, (long long)K);
+        s = err_set(ld->e, ERR_NOMEM, "draft", -1, "quantising [%lld, %lld]", (long long)N,
+                    (long long)K);
     } else {
         for (int64_t i = 0; i < N; i++) {
             tensor_row_f32(t, i, ld->row);
             quant_affine_encode_row(ld->row, K, DRAFT_BITS, DRAFT_GROUP, codes + i * row_bytes,
                                     scales + i * n_groups, biases + i * n_groups);
         }
-        tensor q = {.type = DTYPE_AFFINE, .n_dims = 2, .shape = {N, K}, .data = codes,
-                    .n_bytes = N * row_bytes, .scales = scales, .biases = biases,
-                    .scale_type = DTYPE_BF16, .bits = DRAFT_BITS, .group = DRAFT_GROUP};
+        tensor q = {.type = DTYPE_AFFINE,
+                    .n_dims = 2,
+                    .shape = {N, K},
+                    .data = codes,
+                    .n_bytes = N * row_bytes,
+                    .scales = scales,
+                    .biases = biases,
+                    .scale_type = DTYPE_BF16,
+                    .bits = DRAFT_BITS,
+                    .group = DRAFT_GROUP};
         s = ld->d->be->ops->weight_open(ld->d->be, &q, WEIGHT_LINEAR, out, ld->e);
     }
     mem_free(codes);
@@ -51,8 +59,8 @@ static status open_weight(draft_loader *ld, const char *name, weight_use use, in
 {
     tensor t;
     TRY(weights_get(ld->files, name, 2, (int64_t[]){N, K}, &t, ld->e));
-    bool quantise = ld->d->be->quantises_drafts && use == WEIGHT_LINEAR &&
-                    t.type != DTYPE_AFFINE && K % DRAFT_GROUP == 0;
+    bool quantise = ld->d->be->quantises_drafts && use == WEIGHT_LINEAR && t.type != DTYPE_AFFINE &&
+                    K % DRAFT_GROUP == 0;
     if (quantise)
         TRY(open_quantised(ld, &t, out));
     else
@@ -179,8 +187,15 @@ void dflash_unload(draft *d)
     const backend_ops *op = d->be->ops;
     for (int i = 0; d->layers && i < d->n_layers; i++) {
         draft_layer *w = &d->layers[i];
-        dev_weight *all[] = {&w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down,
-                             &w->attn_conv.kernel, &w->mlp_conv.kernel};
+        dev_weight *all[] = {&w->q,
+                             &w->k,
+                             &w->v,
+                             &w->o,
+                             &w->gate,
+                             &w->up,
+                             &w->down,
+                             &w->attn_conv.kernel,
+                             &w->mlp_conv.kernel};
         for (size_t j = 0; j < sizeof all / sizeof *all; j++) op->weight_close(d->be, all[j]);
     }
     op->weight_close(d->be, &d->fc);

@@ -22,11 +22,11 @@ typedef struct {
 status draft_open(draft **d, backend *b, const load_model *files, const draft_options *o, err *e);
 void draft_close(draft *d);
 
-int draft_block(const draft *d);        /* B */
+int draft_block(const draft *d); /* B */
 /* Positions a row of context can still be seen from: a prompt position older than this before
  * the anchor need not be computed; 0 = all are needed. */
 int draft_window(const draft *d);
-int64_t draft_bytes(const draft *d);    /* weights + rings + scratch on the device */
+int64_t draft_bytes(const draft *d); /* weights + rings + scratch on the device */
 
 /* As model_limits. */
 backend_limits draft_limits(const draft *d);

@@ -11,13 +11,21 @@ static status open_parts(engine *e, err *out)
 {
     engine_options *o = &e->opt;
     if (o->n_lanes < 1 || o->n_lanes > ENGINE_LANES_MAX)
-        return err_set(out, ERR_INVALID, "lanes", -1, "%d, want 1 to %d", o->n_lanes, ENGINE_LANES_MAX);
+        return err_set(out, ERR_INVALID, "lanes", -1, "%d, want 1 to %d", o->n_lanes,
+                       ENGINE_LANES_MAX);
     if (o->prefill_rows == 0) o->prefill_rows = PREFILL_ROWS_DEFAULT;
     if (o->queue_size == 0) o->queue_size = QUEUE_DEFAULT;
     cycle_options c = {
-        .model = o->model, .draft = o->draft, .backend = o->backend, .n_threads = o->n_threads,
-        .n_slots = o->n_lanes, .prefill_rows = o->prefill_rows, .max_context = o->max_context,
-        .kv = o->kv == ENGINE_KV_INT8 ? KV_INT8 : o->kv == ENGINE_KV_BF16 ? KV_BF16 : KV_F32,
+        .model = o->model,
+        .draft = o->draft,
+        .backend = o->backend,
+        .n_threads = o->n_threads,
+        .n_slots = o->n_lanes,
+        .prefill_rows = o->prefill_rows,
+        .max_context = o->max_context,
+        .kv = o->kv == ENGINE_KV_INT8   ? KV_INT8
+              : o->kv == ENGINE_KV_BF16 ? KV_BF16
+                                        : KV_F32,
         .max_draft = o->draft_rows,
     };
     TRY(cycle_open(&e->cycle, &c, out));
@@ -54,15 +62,26 @@ static void fill_info(engine *e)
     const backend *be = cycle_backend(e->cycle);
     cycle_memory mem = cycle_bytes(e->cycle);
     e->info = (engine_info){
-        .model_name = files->name, .draft_name = e->opt.draft ? last_component(e->opt.draft) : NULL,
-        .backend = be->name, .isa = be->isa, .format = files->format, .V = files->target.V,
-        .n_layers = files->target.n_layers, .n_lanes = e->opt.n_lanes,
-        .max_context = cycle_max_context(e->cycle), .max_draft = e->width,
-        .eos = files->target.eos, .n_eos = files->target.n_eos,
-        .chat_template = files->chat_template, .bos_token = files->bos_token,
-        .eos_token = files->eos_token, .defaults = defaults_of(&files->sampling),
-        .weight_bytes = mem.target.weights, .kv_bytes = mem.target.kv,
-        .state_bytes = mem.target.states, .scratch_bytes = mem.target.scratch,
+        .model_name = files->name,
+        .draft_name = e->opt.draft ? last_component(e->opt.draft) : NULL,
+        .backend = be->name,
+        .isa = be->isa,
+        .format = files->format,
+        .V = files->target.V,
+        .n_layers = files->target.n_layers,
+        .n_lanes = e->opt.n_lanes,
+        .max_context = cycle_max_context(e->cycle),
+        .max_draft = e->width,
+        .eos = files->target.eos,
+        .n_eos = files->target.n_eos,
+        .chat_template = files->chat_template,
+        .bos_token = files->bos_token,
+        .eos_token = files->eos_token,
+        .defaults = defaults_of(&files->sampling),
+        .weight_bytes = mem.target.weights,
+        .kv_bytes = mem.target.kv,
+        .state_bytes = mem.target.states,
+        .scratch_bytes = mem.target.scratch,
         .draft_bytes = mem.draft,
     };
 }
@@ -130,9 +149,11 @@ static status check_request(const engine *e, const engine_request *r, policy *p,
 {
     int V = e->info.V;
     if (r->n_ids < 1) return err_set(err_out, ERR_INVALID, "prompt", -1, "no tokens");
-    if (r->n < 1 || r->n > 64) return err_set(err_out, ERR_INVALID, "n", -1, "%d, want 1 to 64", r->n);
+    if (r->n < 1 || r->n > 64)
+        return err_set(err_out, ERR_INVALID, "n", -1, "%d, want 1 to 64", r->n);
     if (r->max_tokens < 0)
-        return err_set(err_out, ERR_INVALID, "max_tokens", -1, "%lld, want >= 1", (long long)r->max_tokens);
+        return err_set(err_out, ERR_INVALID, "max_tokens", -1, "%lld, want >= 1",
+                       (long long)r->max_tokens);
     if (r->n_ids >= e->info.max_context)
         return err_set(err_out, ERR_LIMIT, "context_length_exceeded", -1,
                        "the prompt has %d tokens, the context holds %lld", r->n_ids,

@@ -16,17 +16,17 @@ typedef struct engine engine;
 typedef enum { ENGINE_KV_INT8, ENGINE_KV_BF16, ENGINE_KV_F32 } engine_kv;
 
 typedef struct {
-    const char *model;    /* path of a checkpoint */
-    const char *draft;    /* path, or NULL for none */
-    const char *backend;  /* "ref", "cpu", "cuda", "cpu:avx2" …, or NULL for the best there is */
-    int n_threads;        /* 0 = all cores */
-    int n_lanes;          /* 1..64 */
-    int prefill_rows;     /* most prompt rows of a step; 0 = 512 */
-    int64_t max_context;  /* tokens of one sequence, prompt and answer; 0 = the model's */
+    const char *model;   /* path of a checkpoint */
+    const char *draft;   /* path, or NULL for none */
+    const char *backend; /* "ref", "cpu", "cuda", "cpu:avx2" …, or NULL for the best there is */
+    int n_threads;       /* 0 = all cores */
+    int n_lanes;         /* 1..64 */
+    int prefill_rows;    /* most prompt rows of a step; 0 = 512 */
+    int64_t max_context; /* tokens of one sequence, prompt and answer; 0 = the model's */
     engine_kv kv;
-    int draft_rows;       /* proposals a cycle; -1 = as many as the draft makes */
-    int queue_size;       /* waiting choices; 0 = 256 */
-    bool guards_steps;    /* tests: an allocation inside a step aborts */
+    int draft_rows;    /* proposals a cycle; -1 = as many as the draft makes */
+    int queue_size;    /* waiting choices; 0 = 256 */
+    bool guards_steps; /* tests: an allocation inside a step aborts */
 } engine_options;
 
 /* Returns  what loading returns; INVALID for an option out of range */
@@ -36,7 +36,7 @@ void engine_close(engine *e);
 
 /* What was opened; everything borrowed from e. */
 typedef struct {
-    const char *model_name, *draft_name;   /* draft_name NULL without a draft */
+    const char *model_name, *draft_name; /* draft_name NULL without a draft */
     const char *backend, *isa, *format;
     int V, n_layers, n_lanes;
     int64_t max_context;
@@ -44,7 +44,7 @@ typedef struct {
     const int32_t *eos;
     int n_eos;
     str chat_template, bos_token, eos_token;
-    policy defaults;                       /* generation_config over neutral */
+    policy defaults; /* generation_config over neutral */
     int64_t weight_bytes, kv_bytes, state_bytes, scratch_bytes, draft_bytes;
 } engine_info;
 const engine_info *engine_about(const engine *e);
@@ -53,15 +53,15 @@ const tokenizer *engine_tokenizer(const engine *e);
 typedef void engine_event_fn(void *ctx, const engine_event *ev);
 
 typedef struct {
-    const int32_t *ids;      /* [n_ids] the prompt, >= 1; copied */
+    const int32_t *ids; /* [n_ids] the prompt, >= 1; copied */
     int n_ids;
-    int64_t max_tokens;      /* 0 = what the context leaves; cut to that in any case */
-    policy policy;           /* checked here; bias copied */
-    const str *stop;         /* [n_stop] copied */
+    int64_t max_tokens; /* 0 = what the context leaves; cut to that in any case */
+    policy policy;      /* checked here; bias copied */
+    const str *stop;    /* [n_stop] copied */
     int n_stop;
-    int n;                   /* choices, 1..64; each draws with its own noise */
+    int n; /* choices, 1..64; each draws with its own noise */
     bool wants_logprobs;
-    bool keeps_special;      /* special tokens are shown in text */
+    bool keeps_special; /* special tokens are shown in text */
     engine_event_fn *on_event;
     void *ctx;
 } engine_request;

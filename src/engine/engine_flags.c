@@ -9,14 +9,18 @@ enum { CONTEXT_DEFAULT = 64 << 10, PREFILL_ALL = 1 << 16, DRAFT_ROWS_MAX = 15 };
 
 void engine_flags_init(engine_flags *f, int lanes)
 {
-    *f = (engine_flags){.kv_format = "int8", .draft_rows = "auto", .prefill_rows = "512",
-                        .lanes = lanes, .max_context = CONTEXT_DEFAULT};
+    *f = (engine_flags){.kv_format = "int8",
+                        .draft_rows = "auto",
+                        .prefill_rows = "512",
+                        .lanes = lanes,
+                        .max_context = CONTEXT_DEFAULT};
 }
 
 int engine_flags_rows(engine_flags *f, option_row *rows)
 {
     option_row all[ENGINE_FLAG_ROWS] = {
-        {"model", OPTION_TEXT, &f->model, .help = "folder of a checkpoint (default: the bundled mini-dense)"},
+        {"model", OPTION_TEXT, &f->model,
+         .help = "folder of a checkpoint (default: the bundled mini-dense)"},
         {"draft-model", OPTION_TEXT, &f->draft_model,
          .help = "folder of a DFlash draft, or none (default: MODEL-dflash2 beside MODEL)"},
         {"backend", OPTION_TEXT, &f->backend,
@@ -38,14 +42,15 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
 
 static status find_bundled(arena *a, const char **path, err *e)
 {
-    static const char *const places[] = {"../models/mini-dense", "../share/riptide/models/mini-dense",
-                                         "../../models/mini-dense"};
+    static const char *const places[] = {
+        "../models/mini-dense", "../share/riptide/models/mini-dense", "../../models/mini-dense"};
     const char *dir = file_exe_dir(a);
     for (size_t i = 0; dir && i < sizeof places / sizeof *places; i++) {
         *path = file_join(a, dir, places[i]);
         if (*path && file_is_dir(*path)) return ERR_OK;
     }
-    return err_set(e, ERR_IO, "model", -1, "the bundled mini-dense was not found beside %s; name one with --model",
+    return err_set(e, ERR_IO, "model", -1,
+                   "the bundled mini-dense was not found beside %s; name one with --model",
                    dir ? dir : "the binary");
 }
 
@@ -56,12 +61,12 @@ status engine_flags_find_model(const engine_flags *f, arena *a, const char **pat
     while (len > 1 && f->model[len - 1] == '/') len--;
     *path = arena_copy(a, f->model, len);
     if (!*path) return err_set(e, ERR_NOMEM, "model", -1, "path");
-    if (!file_exists(*path))
-        return err_set(e, ERR_IO, f->model, -1, "no such file or folder");
+    if (!file_exists(*path)) return err_set(e, ERR_IO, f->model, -1, "no such file or folder");
     return ERR_OK;
 }
 
-static status find_draft(const engine_flags *f, arena *a, const char *model, const char **path, err *e)
+static status find_draft(const engine_flags *f, arena *a, const char *model, const char **path,
+                         err *e)
 {
     *path = NULL;
     if (f->draft_model && strcmp(f->draft_model, "none") == 0) return ERR_OK;
@@ -89,18 +94,22 @@ static status parse_count(const char *text, const char *word, int word_value, in
         return ERR_OK;
     }
     if (!str_to_int64(str_from(text), &n) || n < min || n > max)
-        return err_set(e, ERR_INVALID, flag, -1, "\"%s\": want %s or %d to %d", text, word, min, max);
+        return err_set(e, ERR_INVALID, flag, -1, "\"%s\": want %s or %d to %d", text, word, min,
+                       max);
     *out = (int)n;
     return ERR_OK;
 }
 
 status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, err *e)
 {
-    engine_options out = {.backend = f->backend, .n_threads = (int)f->threads,
-                          .n_lanes = (int)f->lanes, .max_context = f->max_context};
+    engine_options out = {.backend = f->backend,
+                          .n_threads = (int)f->threads,
+                          .n_lanes = (int)f->lanes,
+                          .max_context = f->max_context};
     TRY(engine_flags_find_model(f, a, &out.model, e));
     TRY(find_draft(f, a, out.model, &out.draft, e));
-    TRY(parse_count(f->draft_rows, "auto", -1, 0, DRAFT_ROWS_MAX, "--draft-rows", &out.draft_rows, e));
+    TRY(parse_count(f->draft_rows, "auto", -1, 0, DRAFT_ROWS_MAX, "--draft-rows", &out.draft_rows,
+                    e));
     TRY(parse_count(f->prefill_rows, "all", PREFILL_ALL, 1, PREFILL_ALL, "--prefill-rows",
                     &out.prefill_rows, e));
     out.kv = strcmp(f->kv_format, "int8") == 0   ? ENGINE_KV_INT8

@@ -16,23 +16,23 @@ struct engine {
     kv_pool *pool;
     engine_info info;
     const char *draft_name;
-    int width;                          /* proposals a cycle */
+    int width; /* proposals a cycle */
 
-    sequence *lanes[ENGINE_LANES_MAX];  /* by slot, NULL = free; engine thread */
+    sequence *lanes[ENGINE_LANES_MAX]; /* by slot, NULL = free; engine thread */
     cycle_slice slices[ENGINE_LANES_MAX];
     cycle_lane step[ENGINE_LANES_MAX];
     cycle_result results[ENGINE_LANES_MAX];
     sample_bias bias[OPS_BIAS_MAX];
 
-    mutex lock;                         /* protects everything below */
+    mutex lock; /* protects everything below */
     cond wake;
-    sequence *waiting, **waiting_end;   /* in order of arrival */
+    sequence *waiting, **waiting_end; /* in order of arrival */
     int n_waiting;
-    request *requests;                  /* every request not yet finished */
+    request *requests; /* every request not yet finished */
     uint64_t next_id;
     engine_counters count;
     bool is_stopping;
-    err broken;                         /* a device that failed stays failed */
+    err broken; /* a device that failed stays failed */
 
     thread worker;
 };

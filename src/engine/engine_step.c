@@ -95,8 +95,7 @@ static status start_lane(engine *e, sequence *s, int slot)
     TRY(cycle_set_blocks(e->cycle, slot, 0, s->blocks, s->n_blocks));
     sample_policy p = sequence_policy(s, e->info.eos, e->info.n_eos, e->bias);
     TRY(cycle_set_policy(e->cycle, slot, &p, e->bias));
-    if (policy_has_penalties(&r->policy))
-        TRY(cycle_mark_prompt(e->cycle, slot, r->ids, r->n_ids));
+    if (policy_has_penalties(&r->policy)) TRY(cycle_mark_prompt(e->cycle, slot, r->ids, r->n_ids));
     stop_clocks(s);
     s->prefill_ns = clock_ns();
     s->anchor = r->ids[r->n_ids - 1];
@@ -152,8 +151,11 @@ static bool prefill(engine *e)
         if (!is_prefilling(s)) continue;
         int64_t left = s->req->n_ids - 1 - s->pos, room = e->opt.prefill_rows - rows;
         int take = (int)(left < room ? left : room);
-        e->slices[n++] = (cycle_slice){.slot = i, .ids = s->req->ids + s->pos, .n = take,
-                                       .pos = s->pos, .prompt_end = s->req->n_ids - 1};
+        e->slices[n++] = (cycle_slice){.slot = i,
+                                       .ids = s->req->ids + s->pos,
+                                       .n = take,
+                                       .pos = s->pos,
+                                       .prompt_end = s->req->n_ids - 1};
         rows += take;
     }
     if (n == 0) return false;
@@ -212,8 +214,11 @@ static bool decode(engine *e)
         int64_t left = s->req->max_tokens - s->n_new;
         int max_new = (int)(left < OPS_ROWS_MAX ? left : OPS_ROWS_MAX);
         int width = e->width < max_new - 1 ? e->width : max_new - 1;
-        e->step[L++] = (cycle_lane){.slot = i, .anchor = s->anchor, .pos = s->pos,
-                                    .n_draft = width, .max_new = max_new,
+        e->step[L++] = (cycle_lane){.slot = i,
+                                    .anchor = s->anchor,
+                                    .pos = s->pos,
+                                    .n_draft = width,
+                                    .max_new = max_new,
                                     .wants_logprobs = s->req->wants_logprobs};
     }
     if (L == 0) return false;

@@ -19,14 +19,14 @@ typedef enum {
     ENGINE_STOP_STRING, /* a stop string, cut before it */
     ENGINE_LENGTH,      /* max_tokens or the context is full */
     ENGINE_CANCELED,
-    ENGINE_FAILED,      /* event.error says why */
+    ENGINE_FAILED, /* event.error says why */
 } engine_finish;
 
 enum { ENGINE_TOP_MAX = 20 };
 
 typedef struct {
-    float logprob;                      /* log-softmax of the raw logits at the emitted token */
-    int32_t top_ids[ENGINE_TOP_MAX];    /* largest first */
+    float logprob;                   /* log-softmax of the raw logits at the emitted token */
+    int32_t top_ids[ENGINE_TOP_MAX]; /* largest first */
     float top_logprobs[ENGINE_TOP_MAX];
 } engine_logprob;
 
@@ -42,7 +42,7 @@ typedef struct {
     uint64_t request;
     int choice;
     engine_event_kind kind;
-    const int32_t *ids;             /* TOKENS [n_ids], an end token included */
+    const int32_t *ids; /* TOKENS [n_ids], an end token included */
     int n_ids;
     const engine_logprob *logprobs; /* [n_ids] when asked for, else NULL */
     str text;                       /* TOKENS, FINISH: well-formed UTF-8 to append */

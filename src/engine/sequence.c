@@ -33,7 +33,8 @@ status request_new(request **out, const engine_request *from, int64_t max_tokens
     size_t bias_bytes = (size_t)from->policy.n_bias * sizeof *from->policy.bias;
     r->ids = (const int32_t *)(void *)arena_copy(&r->mem, from->ids, (size_t)from->n_ids * 4);
     r->policy = from->policy;
-    r->policy.bias = (const policy_bias *)(void *)arena_copy(&r->mem, from->policy.bias, bias_bytes);
+    r->policy.bias = (const policy_bias *)(void *)arena_copy(&r->mem, from->policy.bias,
+                                                             bias_bytes);
     r->n_ids = from->n_ids;
     r->max_tokens = max_tokens;
     r->wants_logprobs = from->wants_logprobs;
@@ -73,8 +74,10 @@ status sequence_new(sequence **out, request *r, int choice, const vocab *v, err 
     buf_init(&s->text);
     /* The most text that one cycle can bring, so that a step allocates nothing. */
     size_t most = (size_t)(OPS_ROWS_MAX + 1) * ((size_t)vocab_longest(v) * 3 + 16) + STOP_BYTES_MAX;
-    bool ok = s->blocks && buf_reserve(&s->raw, most) && buf_reserve(&s->text, most + STOP_BYTES_MAX);
-    if (r->wants_logprobs) ok = ok && (s->logprobs = mem_new_array(OPS_ROWS_MAX, sizeof *s->logprobs));
+    bool ok = s->blocks && buf_reserve(&s->raw, most) &&
+              buf_reserve(&s->text, most + STOP_BYTES_MAX);
+    if (r->wants_logprobs)
+        ok = ok && (s->logprobs = mem_new_array(OPS_ROWS_MAX, sizeof *s->logprobs));
     if (!ok || s->stop.held.failed) {
         sequence_free(s);
         return err_set(e, ERR_NOMEM, "request", -1, "choice %d", choice);
@@ -100,9 +103,14 @@ sample_policy sequence_policy(const sequence *s, const int32_t *eos, int n_eos, 
 {
     const policy *p = &s->req->policy;
     sample_policy out = {
-        .seed = p->seed, .choice = (uint32_t)s->choice, .top_k = (int32_t)p->top_k,
-        .temperature = (float)p->temperature, .top_p = (float)p->top_p, .min_p = (float)p->min_p,
-        .repetition = (float)p->repetition, .presence = (float)p->presence,
+        .seed = p->seed,
+        .choice = (uint32_t)s->choice,
+        .top_k = (int32_t)p->top_k,
+        .temperature = (float)p->temperature,
+        .top_p = (float)p->top_p,
+        .min_p = (float)p->min_p,
+        .repetition = (float)p->repetition,
+        .presence = (float)p->presence,
         .frequency = (float)p->frequency,
     };
     for (int i = 0; i < p->n_bias; i++) {
@@ -120,7 +128,10 @@ sample_policy sequence_policy(const sequence *s, const int32_t *eos, int n_eos, 
 
 static engine_event event_of(const sequence *s, engine_event_kind kind)
 {
-    engine_event ev = {.request = s->req->id, .choice = s->choice, .kind = kind, .stop_string = -1,
+    engine_event ev = {.request = s->req->id,
+                       .choice = s->choice,
+                       .kind = kind,
+                       .stop_string = -1,
                        .usage = s->usage};
     return ev;
 }

@@ -14,36 +14,36 @@
 /* What the choices of a request share; freed with the last of them. */
 typedef struct request request;
 struct request {
-    request *next;           /* among the engine's live requests, under its lock */
-    arena mem;               /* owns ids, bias, stop strings */
+    request *next; /* among the engine's live requests, under its lock */
+    arena mem;     /* owns ids, bias, stop strings */
     uint64_t id;
-    const int32_t *ids;      /* [n_ids] */
+    const int32_t *ids; /* [n_ids] */
     int n_ids;
-    int64_t max_tokens;      /* already cut to the context */
+    int64_t max_tokens; /* already cut to the context */
     policy policy;
     const str *stop;
     int n_stop;
     bool wants_logprobs, keeps_special;
     engine_event_fn *on_event;
     void *ctx;
-    int n_left;              /* choices not yet finished; engine thread */
+    int n_left; /* choices not yet finished; engine thread */
     atomic_bool is_canceled;
 };
 
 typedef struct sequence sequence;
 struct sequence {
-    sequence *next;          /* in the waiting list */
+    sequence *next; /* in the waiting list */
     request *req;
     int choice;
-    int slot;                /* -1 while waiting */
-    int32_t *blocks;         /* owned [n_blocks] KV blocks; taken while it has a slot */
+    int slot;        /* -1 while waiting */
+    int32_t *blocks; /* owned [n_blocks] KV blocks; taken while it has a slot */
     int n_blocks;
-    int64_t pos;             /* prompt tokens done while prefilling; then the anchor's position */
-    int32_t anchor;          /* last token, not yet in the cache */
-    int64_t n_new;           /* tokens emitted */
+    int64_t pos;    /* prompt tokens done while prefilling; then the anchor's position */
+    int32_t anchor; /* last token, not yet in the cache */
+    int64_t n_new;  /* tokens emitted */
     detok detok;
     stop stop;
-    buf raw, text;           /* reused for every event */
+    buf raw, text;            /* reused for every event */
     engine_logprob *logprobs; /* owned [OPS_ROWS_MAX] when wanted */
     engine_usage usage;
     int64_t submitted_ns, prefill_ns, decode_ns; /* when each stage began */

@@ -181,10 +181,10 @@ status model_load_layers(model *m, err *e)
 static void close_layer(backend *be, layer_weights *w)
 {
     dev_weight *all[] = {
-        &w->attn.q, &w->attn.k, &w->attn.v, &w->attn.o,
-        &w->gdn.qkv, &w->gdn.z, &w->gdn.a, &w->gdn.b, &w->gdn.out,
-        &w->ffn.gate, &w->ffn.up, &w->ffn.down, &w->ffn.router,
-        &w->ffn.s_gate, &w->ffn.s_up, &w->ffn.s_down, &w->ffn.s_sigmoid,
+        &w->attn.q,     &w->attn.k,        &w->attn.v,     &w->attn.o,     &w->gdn.qkv,
+        &w->gdn.z,      &w->gdn.a,         &w->gdn.b,      &w->gdn.out,    &w->ffn.gate,
+        &w->ffn.up,     &w->ffn.down,      &w->ffn.router, &w->ffn.s_gate, &w->ffn.s_up,
+        &w->ffn.s_down, &w->ffn.s_sigmoid,
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) be->ops->weight_close(be, all[i]);
 }

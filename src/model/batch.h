@@ -17,7 +17,7 @@ typedef struct {
     const int32_t *lane_slot; /* [L] */
     int M;                    /* rows that want logits */
     const int32_t *logit_row; /* [M] row in [0, T) */
-    bool advance;             /* leave states after the last row (prefill); else model_commit does */
+    bool advance; /* leave states after the last row (prefill); else model_commit does */
 } batch;
 
 #endif

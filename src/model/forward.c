@@ -45,11 +45,17 @@ status model_upload(model *m, const batch *b)
     }
     int64_t max_len = length_class(m, b);
     m->rows = (ops_rows){
-        .T = b->T, .L = b->L, .max_rows = max_rows, .max_len = max_len,
-        .ids = step_view(m, s->ids, b->T), .row_lane = step_view(m, s->row_lane, b->T),
-        .row_pos = step_view(m, s->row_pos, b->T), .lane_row = step_view(m, s->lane_row, b->L + 1),
+        .T = b->T,
+        .L = b->L,
+        .max_rows = max_rows,
+        .max_len = max_len,
+        .ids = step_view(m, s->ids, b->T),
+        .row_lane = step_view(m, s->row_lane, b->T),
+        .row_pos = step_view(m, s->row_pos, b->T),
+        .lane_row = step_view(m, s->lane_row, b->L + 1),
         .lane_slot = step_view(m, s->lane_slot, b->L),
-        .table = m->table, .table_stride = m->table_stride,
+        .table = m->table,
+        .table_stride = m->table_stride,
     };
     m->M = b->M;
     m->advance = b->advance;
@@ -58,8 +64,9 @@ status model_upload(model *m, const batch *b)
 
 static status normalise(model *m, dev_buf x, dev_buf w, dev_buf y, int T)
 {
-    return m->be->ops->rmsnorm(m->be, &(rmsnorm_args){.x = x, .w = w, .y = y, .T = T,
-                                                      .E = m->arch.E, .eps = m->arch.rms_eps});
+    return m->be->ops->rmsnorm(
+        m->be,
+        &(rmsnorm_args){.x = x, .w = w, .y = y, .T = T, .E = m->arch.E, .eps = m->arch.rms_eps});
 }
 
 static int tap_index(const model *m, int layer)
@@ -74,8 +81,12 @@ static status keep_output(model *m, int layer)
     const backend_ops *op = m->be->ops;
     int T = m->rows.T, E = m->arch.E, tap = tap_index(m, layer);
     if (tap >= 0)
-        TRY(op->tap_store(m->be, &(tap_store_args){.h = m->s.h, .taps = m->s.taps, .T = T, .E = E,
-                                                   .col = tap * E, .n_cols = m->opt.n_taps * E}));
+        TRY(op->tap_store(m->be, &(tap_store_args){.h = m->s.h,
+                                                   .taps = m->s.taps,
+                                                   .T = T,
+                                                   .E = E,
+                                                   .col = tap * E,
+                                                   .n_cols = m->opt.n_taps * E}));
     if (m->opt.keeps_layers)
         TRY(op->copy(m->be, model_layer_out(m, layer), m->s.h, (int64_t)T * E * 4));
     return ERR_OK;
@@ -84,10 +95,14 @@ static status keep_output(model *m, int layer)
 static status run_head(model *m)
 {
     const backend_ops *op = m->be->ops;
-    TRY(op->gather_rows(m->be, &(gather_rows_args){.x = m->s.h, .index = model_logit_row(m),
-                                                   .y = m->s.hm, .M = m->M, .E = m->arch.E}));
+    TRY(op->gather_rows(
+        m->be,
+        &(gather_rows_args){
+            .x = m->s.h, .index = model_logit_row(m), .y = m->s.hm, .M = m->M, .E = m->arch.E}));
     TRY(normalise(m, m->s.hm, m->final_norm, m->s.xm, m->M));
-    return op->linear(m->be, &(linear_args){.x = m->s.xm, .T = m->M, .n_parts = 1,
+    return op->linear(m->be, &(linear_args){.x = m->s.xm,
+                                            .T = m->M,
+                                            .n_parts = 1,
                                             .part = {{&m->head, m->s.logits, LINEAR_F32}}});
 }
 
@@ -96,10 +111,14 @@ status model_forward(model *m)
     const backend_ops *op = m->be->ops;
     const arch_target *a = &m->arch;
     int T = m->rows.T;
-    TRY(op->embed(m->be, &(embed_args){.table = &m->embed, .ids = m->rows.ids, .out = m->s.h,
-                                       .scale = 1, .T = T}));
-    rope_table_args rope = {.pos = step_view(m, m->step.pos3, 3 * (int64_t)T), .cs = m->s.cs,
-                            .theta = a->rope_theta, .n_pairs = a->n_rot / 2, .T = T};
+    TRY(op->embed(
+        m->be,
+        &(embed_args){.table = &m->embed, .ids = m->rows.ids, .out = m->s.h, .scale = 1, .T = T}));
+    rope_table_args rope = {.pos = step_view(m, m->step.pos3, 3 * (int64_t)T),
+                            .cs = m->s.cs,
+                            .theta = a->rope_theta,
+                            .n_pairs = a->n_rot / 2,
+                            .T = T};
     memcpy(rope.section, a->mrope_section, sizeof rope.section);
     TRY(op->rope_table(m->be, &rope));
     for (int i = 0; i < a->n_layers; i++) {

@@ -13,27 +13,27 @@ typedef struct {
 } layer_attn_weights;
 
 typedef struct {
-    dev_weight qkv;   /* [C, E], C = 2 Hk dk + Hv dv */
-    dev_weight z;     /* [Hv * dv, E] */
-    dev_weight a, b;  /* [Hv, E] */
-    dev_weight out;   /* [E, Hv * dv] */
-    dev_buf conv_w;   /* f32 [C, 4] */
-    dev_buf neg_A;    /* f32 [Hv] = -exp(A_log) */
-    dev_buf dt_bias;  /* f32 [Hv] */
-    dev_buf norm;     /* f32 [dv] */
+    dev_weight qkv;  /* [C, E], C = 2 Hk dk + Hv dv */
+    dev_weight z;    /* [Hv * dv, E] */
+    dev_weight a, b; /* [Hv, E] */
+    dev_weight out;  /* [E, Hv * dv] */
+    dev_buf conv_w;  /* f32 [C, 4] */
+    dev_buf neg_A;   /* f32 [Hv] = -exp(A_log) */
+    dev_buf dt_bias; /* f32 [Hv] */
+    dev_buf norm;    /* f32 [dv] */
 } layer_gdn_weights;
 
 typedef struct {
-    dev_weight gate, up;  /* dense: [F, E]; MoE: [X, F, E] */
-    dev_weight down;      /* dense: [E, F]; MoE: [X, E, F] */
-    dev_weight router;    /* MoE: [X, E] */
+    dev_weight gate, up;             /* dense: [F, E]; MoE: [X, F, E] */
+    dev_weight down;                 /* dense: [E, F]; MoE: [X, E, F] */
+    dev_weight router;               /* MoE: [X, E] */
     dev_weight s_gate, s_up, s_down; /* shared expert [Fs, E], [Fs, E], [E, Fs] */
-    dev_weight s_sigmoid; /* [1, E] */
+    dev_weight s_sigmoid;            /* [1, E] */
 } layer_ffn_weights;
 
 typedef struct {
     arch_layer_type type;
-    int index;            /* among layers of its type: which KV cache or state it owns */
+    int index;                  /* among layers of its type: which KV cache or state it owns */
     dev_buf in_norm, post_norm; /* f32 [E] */
     layer_attn_weights attn;
     layer_gdn_weights gdn;

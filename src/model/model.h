@@ -13,14 +13,14 @@
 typedef struct model model;
 
 typedef struct {
-    int n_slots;        /* S, 1..64 */
-    int max_rows;       /* most rows T of one forward, >= n_slots * verify_rows */
-    int verify_rows;    /* most rows a lane in a pass with advance = false, 1..OPS_ROWS_MAX */
-    int logit_rows;     /* most rows M that want logits in one forward */
+    int n_slots;         /* S, 1..64 */
+    int max_rows;        /* most rows T of one forward, >= n_slots * verify_rows */
+    int verify_rows;     /* most rows a lane in a pass with advance = false, 1..OPS_ROWS_MAX */
+    int logit_rows;      /* most rows M that want logits in one forward */
     int64_t max_context; /* positions a slot may reach; rounded up to whole blocks */
-    int64_t n_blocks;   /* KV blocks in the pool; 0 = n_slots * max_context / 64 */
+    int64_t n_blocks;    /* KV blocks in the pool; 0 = n_slots * max_context / 64 */
     kv_format kv;
-    int n_taps;         /* layers whose outputs a draft reads */
+    int n_taps; /* layers whose outputs a draft reads */
     const int *taps;
     bool keeps_layers;  /* keep every layer's output rows of the last forward (parity tests) */
     bool has_penalties; /* counts are kept, [S, V] words */
@@ -69,10 +69,10 @@ status model_commit(model *m, dev_buf n_commit);
 
 /* Device views of the last upload and forward. */
 const ops_rows *model_rows(const model *m);
-dev_buf model_logits(const model *m);      /* f32 [M, V] */
-dev_buf model_logit_row(const model *m);   /* i32 [M] */
-dev_buf model_taps(const model *m);        /* act [T, n_taps * E] */
-dev_buf model_counts(const model *m);      /* u32 [S, V], or empty */
+dev_buf model_logits(const model *m);               /* f32 [M, V] */
+dev_buf model_logit_row(const model *m);            /* i32 [M] */
+dev_buf model_taps(const model *m);                 /* act [T, n_taps * E] */
+dev_buf model_counts(const model *m);               /* u32 [S, V], or empty */
 dev_buf model_layer_out(const model *m, int layer); /* f32 [T, E], keeps_layers only */
 const dev_weight *model_embedding(const model *m);  /* TABLE [V, E] */
 const dev_weight *model_head(const model *m);       /* LINEAR [V, E] */

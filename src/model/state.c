@@ -109,11 +109,26 @@ backend_limits model_limits(const model *m)
     int64_t K = max_of(max_of(a->E, q_rows), max_of(v_dim, a->F));
     int64_t N = max_of(max_of(2 * q_rows, m->C), max_of(a->F, a->E));
     return (backend_limits){
-        .T = m->opt.max_rows, .L = m->opt.n_slots, .rows_per_lane = m->opt.verify_rows,
-        .E = a->E, .K = K, .N = N, .F = a->F, .moe_F = a->moe_F, .shared_F = a->shared_F,
-        .X = a->X, .K_experts = a->K, .V = a->V, .M = m->opt.logit_rows,
-        .H = a->H, .G = a->G, .D = a->D,
-        .gdn_Hk = a->gdn_Hk, .gdn_Hv = a->gdn_Hv, .gdn_dk = a->gdn_dk, .gdn_dv = a->gdn_dv,
+        .T = m->opt.max_rows,
+        .L = m->opt.n_slots,
+        .rows_per_lane = m->opt.verify_rows,
+        .E = a->E,
+        .K = K,
+        .N = N,
+        .F = a->F,
+        .moe_F = a->moe_F,
+        .shared_F = a->shared_F,
+        .X = a->X,
+        .K_experts = a->K,
+        .V = a->V,
+        .M = m->opt.logit_rows,
+        .H = a->H,
+        .G = a->G,
+        .D = a->D,
+        .gdn_Hk = a->gdn_Hk,
+        .gdn_Hv = a->gdn_Hv,
+        .gdn_dk = a->gdn_dk,
+        .gdn_dv = a->gdn_dv,
         .max_position = m->opt.max_context,
     };
 }

@@ -40,7 +40,8 @@ status policy_check(policy *p, int V, err *e)
     TRY(check_range(p->repetition, 0, 1e6, true, "repetition_penalty", e));
     TRY(check_range(p->presence, -2, 2, false, "presence_penalty", e));
     TRY(check_range(p->frequency, -2, 2, false, "frequency_penalty", e));
-    if (p->top_k < -1) return err_set(e, ERR_INVALID, "top_k", -1, "%lld, want >= -1", (long long)p->top_k);
+    if (p->top_k < -1)
+        return err_set(e, ERR_INVALID, "top_k", -1, "%lld, want >= -1", (long long)p->top_k);
     TRY(check_bias(p, V, e));
     if (p->top_k < 0 || p->top_k >= V) p->top_k = 0;
     if (p->temperature > 0 && p->temperature < 0.01) p->temperature = 0.01;

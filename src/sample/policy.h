@@ -17,16 +17,16 @@ typedef struct {
 } policy_bias;
 
 typedef struct {
-    double temperature;       /* [0, 2]; 0 = greedy; below 0.01 but not 0 becomes 0.01 */
-    double top_p;             /* (0, 1] */
-    double min_p;             /* [0, 1] */
-    int64_t top_k;            /* 0 or -1 = off; above the vocabulary = off */
-    double repetition;        /* > 0, neutral 1 */
-    double presence;          /* [-2, 2] */
-    double frequency;         /* [-2, 2] */
+    double temperature; /* [0, 2]; 0 = greedy; below 0.01 but not 0 becomes 0.01 */
+    double top_p;       /* (0, 1] */
+    double min_p;       /* [0, 1] */
+    int64_t top_k;      /* 0 or -1 = off; above the vocabulary = off */
+    double repetition;  /* > 0, neutral 1 */
+    double presence;    /* [-2, 2] */
+    double frequency;   /* [-2, 2] */
     uint64_t seed;
     bool ignore_eos;
-    const policy_bias *bias;  /* borrowed [n_bias] */
+    const policy_bias *bias; /* borrowed [n_bias] */
     int n_bias;
 } policy;
 

@@ -14,8 +14,8 @@ enum { STOP_STRINGS_MAX = 16, STOP_BYTES_MAX = 1024 };
 typedef struct {
     const str *strings; /* borrowed [n], none empty, each <= STOP_BYTES_MAX */
     int n;
-    buf held;           /* owned: a suffix of the text that may begin a stop string */
-    int hit;            /* index of the string that was completed, or -1 */
+    buf held; /* owned: a suffix of the text that may begin a stop string */
+    int hit;  /* index of the string that was completed, or -1 */
 } stop;
 
 /* Owns its held bytes; give them back with stop_fini. */

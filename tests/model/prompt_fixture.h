@@ -37,7 +37,8 @@ static inline void prompts_close(prompts *p)
 /* Ids of one prompt, template text with special tokens and message text without. */
 static inline token_ids prompts_encode(prompts *p, const json *prompt, const tokenizer *t)
 {
-    template_input in = {.messages = json_get(prompt, "messages"), .tools = json_get(prompt, "tools"),
+    template_input in = {.messages = json_get(prompt, "messages"),
+                         .tools = json_get(prompt, "tools"),
                          .kwargs = json_get(prompt, "chat_template_kwargs"),
                          .add_generation_prompt = true};
     buf text;

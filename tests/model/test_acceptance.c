@@ -20,8 +20,12 @@ static double greedy_tokens_per_cycle(const char *model)
 {
     char target[4300], draft[4300];
     paths(model, target, draft, sizeof target);
-    engine *en = run_open(&(engine_options){.model = target, .draft = draft, .backend = "cpu",
-                                            .n_lanes = 4, .max_context = 2048, .draft_rows = -1});
+    engine *en = run_open(&(engine_options){.model = target,
+                                            .draft = draft,
+                                            .backend = "cpu",
+                                            .n_lanes = 4,
+                                            .max_context = 2048,
+                                            .draft_rows = -1});
     prompts p;
     prompts_open(&p, engine_about(en)->chat_template);
     run_result *out = mem_new_array((size_t)p.list->n, sizeof *out);
@@ -71,7 +75,8 @@ static void draft_distribution(const cycle *c, int i, int32_t prev, double tempe
     const draft *d = c->drafter;
     int k = d->arch.select_top_k, R = d->arch.select_rank;
     const int32_t *ids = (const int32_t *)d->top_ids.ptr + i * k;
-    const float *vals = (const float *)d->top_vals.ptr + i * k, *r = (const float *)d->r.ptr + i * R;
+    const float *vals = (const float *)d->top_vals.ptr + i * k,
+                *r = (const float *)d->r.ptr + i * R;
     float from[256], to[256];
     const weights *w = c->draft_files.weights;
     tensor_row_f32(weights_find(w, "candidate_selector.predecessor_codebook"), prev, from);
@@ -102,12 +107,15 @@ static void judge(const cycle *c, const cycle_lane *lane, const cycle_result *r,
     }
 }
 
-static void run_hot(cycle *c, const token_ids *ids, uint64_t seed, double temperature, double *p, tally *t)
+static void run_hot(cycle *c, const token_ids *ids, uint64_t seed, double temperature, double *p,
+                    tally *t)
 {
     int32_t blocks[16];
     for (int i = 0; i < 16; i++) blocks[i] = i;
-    sample_policy policy = {.seed = seed, .temperature = (float)temperature, .top_p = 1, .repetition = 1};
-    for (int i = 0; i < c->files.target.n_eos; i++) policy.eos[policy.n_eos++] = c->files.target.eos[i];
+    sample_policy policy = {
+        .seed = seed, .temperature = (float)temperature, .top_p = 1, .repetition = 1};
+    for (int i = 0; i < c->files.target.n_eos; i++)
+        policy.eos[policy.n_eos++] = c->files.target.eos[i];
     assert_int_equal(cycle_reset(c, 0), ERR_OK);
     assert_int_equal(cycle_set_blocks(c, 0, 0, blocks, 16), ERR_OK);
     assert_int_equal(cycle_set_policy(c, 0, &policy, NULL), ERR_OK);
@@ -136,9 +144,17 @@ static void expect_near_optimal(const char *model)
     cycle *c = NULL;
     tokenizer *tok = NULL;
     err e = {0};
-    CHECK_OK(cycle_open(&c, &(cycle_options){.model = target, .draft = draft, .backend = "cpu",
-                                             .n_slots = 1, .prefill_rows = 512, .max_context = 1024,
-                                             .kv = KV_INT8, .max_draft = -1}, &e), &e);
+    CHECK_OK(cycle_open(&c,
+                        &(cycle_options){.model = target,
+                                         .draft = draft,
+                                         .backend = "cpu",
+                                         .n_slots = 1,
+                                         .prefill_rows = 512,
+                                         .max_context = 1024,
+                                         .kv = KV_INT8,
+                                         .max_draft = -1},
+                        &e),
+             &e);
     CHECK_OK(tokenizer_open(&tok, c->files.tokenizer_json, "tokenizer.json", &e), &e);
     prompts p;
     prompts_open(&p, c->files.chat_template);

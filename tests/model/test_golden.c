@@ -93,9 +93,16 @@ static void golden_open(golden *g, const char *model, const char *variant, const
     CHECK_OK(safetensors_open(&g->file, path, &e), &e);
     snprintf(target, sizeof target, "%s/models/%s", test_root(), model);
     snprintf(draft, sizeof draft, "%s/models/%s-dflash2", test_root(), model);
-    cycle_options o = {.model = target, .draft = draft, .backend = backend, .n_slots = 1,
-                       .prefill_rows = PROBE_ROWS, .max_context = 4096, .kv = KV_F32,
-                       .max_draft = -1, .logit_rows = PROBE_ROWS, .keeps_layers = true};
+    cycle_options o = {.model = target,
+                       .draft = draft,
+                       .backend = backend,
+                       .n_slots = 1,
+                       .prefill_rows = PROBE_ROWS,
+                       .max_context = 4096,
+                       .kv = KV_F32,
+                       .max_draft = -1,
+                       .logit_rows = PROBE_ROWS,
+                       .keeps_layers = true};
     CHECK_OK(cycle_open(&g->c, &o, &e), &e);
 }
 
@@ -137,7 +144,8 @@ static void check_norm(const char *what, int index, const float *got, const floa
 {
     double r = relative_norm(got, want, n);
     if (r > *worst) *worst = r;
-    if (!(r <= bound)) fail_msg("case %d: %s: relative norm %.3g, bound %.3g", index, what, r, bound);
+    if (!(r <= bound))
+        fail_msg("case %d: %s: relative norm %.3g, bound %.3g", index, what, r, bound);
 }
 
 /* The prompt and its first answer token in one pass: logits and layer outputs of the prompt's rows,
@@ -146,7 +154,8 @@ static void check_case(golden *g, int index, const json *c, const golden_bounds 
 {
     const arch_target *a = &cycle_files(g->c)->target;
     const json *prompt = json_get(c, "prompt_ids"), *named = json_get(c, "draft_anchor");
-    const tensor *want = tensor_of(g, index, "logits"), *drafted = tensor_of(g, index, "draft_logits");
+    const tensor *want = tensor_of(g, index, "logits"),
+                 *drafted = tensor_of(g, index, "draft_logits");
     int64_t anchor, P = prompt->n, rows = want->shape[0];
     assert_true(json_to_int64(named ? named : json_get(c, "greedy_ids")->first, &anchor));
     int n = (int)P + 1, B1 = cycle_block(g->c) - 1;
@@ -155,15 +164,22 @@ static void check_case(golden *g, int index, const json *c, const golden_bounds 
     size_t V = (size_t)a->V, E = (size_t)a->E;
     bool has_layers = tensor_of(g, index, "layer.0") != NULL;
     float *logits = arena_new_array(&g->mem, (size_t)(rows + 1) * V, sizeof(float));
-    float *layers = has_layers ? arena_new_array(&g->mem, (size_t)a->n_layers * (size_t)n, E * 4) : NULL;
+    float *layers = has_layers ? arena_new_array(&g->mem, (size_t)a->n_layers * (size_t)n, E * 4)
+                               : NULL;
     float *draft_logits = arena_new_array(&g->mem, (size_t)B1 * V, sizeof(float));
     float *hidden = arena_new_array(&g->mem, (size_t)B1 * E, sizeof(float));
     float *features = arena_new_array(&g->mem, (size_t)n * E, sizeof(float));
     int32_t *path = arena_new_array(&g->mem, (size_t)B1, sizeof *path);
     err e = {0};
-    cycle_probe_args args = {.ids = ids, .n = n, .rows = (int)rows + 1, .logits = logits,
-                             .layers = layers, .features = features, .draft_hidden = hidden,
-                             .draft_logits = draft_logits, .draft_path = path};
+    cycle_probe_args args = {.ids = ids,
+                             .n = n,
+                             .rows = (int)rows + 1,
+                             .logits = logits,
+                             .layers = layers,
+                             .features = features,
+                             .draft_hidden = hidden,
+                             .draft_logits = draft_logits,
+                             .draft_path = path};
     CHECK_OK(cycle_probe(g->c, &args, &e), &e);
     check_norm("logits", index, logits, floats_of(g, want), rows * a->V, b->logits, &worst[0]);
     for (int i = 0; layers && i < a->n_layers; i++) {
@@ -173,17 +189,20 @@ static void check_case(golden *g, int index, const json *c, const golden_bounds 
                    floats_of(g, tensor_of(g, index, name)), P * a->E, b->layers, &worst[1]);
     }
     if (!drafted) return;
-    check_norm("draft_logits", index, draft_logits, floats_of(g, drafted), (int64_t)B1 * a->V, b->draft,
-               &worst[2]);
+    check_norm("draft_logits", index, draft_logits, floats_of(g, drafted), (int64_t)B1 * a->V,
+               b->draft, &worst[2]);
     if ((want = tensor_of(g, index, "draft_hidden")))
-        check_norm("draft_hidden", index, hidden, floats_of(g, want), (int64_t)B1 * a->E, b->hidden, &worst[3]);
+        check_norm("draft_hidden", index, hidden, floats_of(g, want), (int64_t)B1 * a->E, b->hidden,
+                   &worst[3]);
     if ((want = tensor_of(g, index, "draft_context")))
-        check_norm("draft_context", index, features, floats_of(g, want), (int64_t)n * a->E, b->hidden, &worst[3]);
+        check_norm("draft_context", index, features, floats_of(g, want), (int64_t)n * a->E,
+                   b->hidden, &worst[3]);
     int32_t *want_path = ids_of(g, json_get(c, "draft_path"), 0);
     for (int i = 0; b->has_exact_paths && i < B1; i++) assert_int_equal(path[i], want_path[i]);
 }
 
-static void run_file(const char *model, const char *variant, const char *backend, const golden_bounds *b)
+static void run_file(const char *model, const char *variant, const char *backend,
+                     const golden_bounds *b)
 {
     if (!test_shared()) TEST_SKIP("no ../shared with goldens");
     golden g;
@@ -244,8 +263,13 @@ static void expect_greedy(const char *model, const char *variant)
     CHECK_OK(json_parse(&g.mem, text, path, 64, 0, &g.cases, &e), &e);
     snprintf(path, sizeof path, "%s/models/%s", test_root(), model);
     snprintf(draft, sizeof draft, "%s/models/%s-dflash2", test_root(), model);
-    engine *en = run_open(&(engine_options){.model = path, .draft = draft, .backend = "ref", .n_lanes = 1,
-                                            .max_context = 4096, .kv = ENGINE_KV_F32, .draft_rows = -1});
+    engine *en = run_open(&(engine_options){.model = path,
+                                            .draft = draft,
+                                            .backend = "ref",
+                                            .n_lanes = 1,
+                                            .max_context = 4096,
+                                            .kv = ENGINE_KV_F32,
+                                            .draft_rows = -1});
     int n_compared = 0;
     for (const json *c = g.cases->first; c; c = c->next) {
         const json *want = json_get(c, "greedy_ids"), *gap = json_get(c, "greedy_top2_gap")->first;
@@ -259,7 +283,8 @@ static void expect_greedy(const char *model, const char *variant)
                 n_compared++;
                 continue;
             }
-            if (distance > 0.05) fail_msg("case %s: token %d differs at a gap of %g", model, i, distance);
+            if (distance > 0.05)
+                fail_msg("case %s: token %d differs at a gap of %g", model, i, distance);
             break;
         }
     }

@@ -38,10 +38,16 @@ typedef struct {
 
 static engine *open_setting(const subject *s, const setting *v, int n_lanes)
 {
-    engine_options o = {.model = s->target, .draft = v->has_draft ? s->draft : NULL,
-                        .backend = s->backend, .n_threads = v->n_threads, .n_lanes = n_lanes,
-                        .prefill_rows = v->prefill_rows, .max_context = 512, .kv = v->kv,
-                        .draft_rows = v->draft_rows, .guards_steps = true};
+    engine_options o = {.model = s->target,
+                        .draft = v->has_draft ? s->draft : NULL,
+                        .backend = s->backend,
+                        .n_threads = v->n_threads,
+                        .n_lanes = n_lanes,
+                        .prefill_rows = v->prefill_rows,
+                        .max_context = 512,
+                        .kv = v->kv,
+                        .draft_rows = v->draft_rows,
+                        .guards_steps = true};
     return run_open(&o);
 }
 
@@ -59,7 +65,8 @@ static void generate(const subject *s, const setting *v, double temperature, run
 
 static const setting plain = {"plain", false, -1, 2, 512, ENGINE_KV_INT8};
 
-static void expect_same_under(const char *model, const char *backend, const setting *settings, int n)
+static void expect_same_under(const char *model, const char *backend, const setting *settings,
+                              int n)
 {
     static run_result want, got;
     subject s;
@@ -109,15 +116,39 @@ static void expect_same_at_all_widths(const char *model, const char *backend)
     assert_int_equal(got.choice[0].usage.drafted, 0);
 }
 
-TEST(draft_and_width_do_not_change_the_ids_on_ref_dense) { expect_same_at_all_widths("mini-dense", "ref"); }
-TEST(draft_and_width_do_not_change_the_ids_on_ref_moe) { expect_same_at_all_widths("mini-moe", "ref"); }
-TEST(draft_and_width_do_not_change_the_ids_on_cpu_dense) { expect_same_at_all_widths("mini-dense", "cpu"); }
-TEST(draft_and_width_do_not_change_the_ids_on_cpu_moe) { expect_same_at_all_widths("mini-moe", "cpu"); }
+TEST(draft_and_width_do_not_change_the_ids_on_ref_dense)
+{
+    expect_same_at_all_widths("mini-dense", "ref");
+}
+TEST(draft_and_width_do_not_change_the_ids_on_ref_moe)
+{
+    expect_same_at_all_widths("mini-moe", "ref");
+}
+TEST(draft_and_width_do_not_change_the_ids_on_cpu_dense)
+{
+    expect_same_at_all_widths("mini-dense", "cpu");
+}
+TEST(draft_and_width_do_not_change_the_ids_on_cpu_moe)
+{
+    expect_same_at_all_widths("mini-moe", "cpu");
+}
 
-TEST(threads_and_slices_do_not_change_the_ids_on_ref_dense) { expect_same_under("mini-dense", "ref", SLICINGS); }
-TEST(threads_and_slices_do_not_change_the_ids_on_ref_moe) { expect_same_under("mini-moe", "ref", SLICINGS); }
-TEST(threads_and_slices_do_not_change_the_ids_on_cpu_dense) { expect_same_under("mini-dense", "cpu", SLICINGS); }
-TEST(threads_and_slices_do_not_change_the_ids_on_cpu_moe) { expect_same_under("mini-moe", "cpu", SLICINGS); }
+TEST(threads_and_slices_do_not_change_the_ids_on_ref_dense)
+{
+    expect_same_under("mini-dense", "ref", SLICINGS);
+}
+TEST(threads_and_slices_do_not_change_the_ids_on_ref_moe)
+{
+    expect_same_under("mini-moe", "ref", SLICINGS);
+}
+TEST(threads_and_slices_do_not_change_the_ids_on_cpu_dense)
+{
+    expect_same_under("mini-dense", "cpu", SLICINGS);
+}
+TEST(threads_and_slices_do_not_change_the_ids_on_cpu_moe)
+{
+    expect_same_under("mini-moe", "cpu", SLICINGS);
+}
 
 TEST(draft_and_width_do_not_change_the_ids_on_cuda)
 {
@@ -151,7 +182,8 @@ static void expect_same_when_sent_again(const char *model, const char *backend, 
         for (int i = 0; i < n; i++) assert_true(token_ids_push(&ids, whole.choice[0].ids[i]));
         for (int c = 0; c < 3; c++) {
             int k = cuts[c];
-            run_submit(en, run_request(ids.ptr, n_prompt + k, NEW_TOKENS - k, hot ? 0.8 : 0, 11), &rest);
+            run_submit(en, run_request(ids.ptr, n_prompt + k, NEW_TOKENS - k, hot ? 0.8 : 0, 11),
+                       &rest);
             run_all(en);
             assert_int_equal(rest.choice[0].n, n - k);
             for (int i = 0; i < n - k; i++)
@@ -186,8 +218,9 @@ static void expect_same_in_company(const char *model, const char *backend, int n
 {
     static run_result alone[4], together[4];
     static const char *const texts[4] = {
-        prompt_text, "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n<think>\n",
-        "def", "<|im_start|>user\nTell a story of 4 days about Mara in Oslo.<|im_end|>\n"};
+        prompt_text,
+        "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n<think>\n", "def",
+        "<|im_start|>user\nTell a story of 4 days about Mara in Oslo.<|im_end|>\n"};
     subject s;
     subject_init(&s, model, backend);
     setting v = {"lanes", true, -1, 2, 48, ENGINE_KV_INT8};
@@ -196,7 +229,9 @@ static void expect_same_in_company(const char *model, const char *backend, int n
         run_result *out = mode ? together : alone;
         for (int i = 0; i < 4; i++) {
             token_ids ids = run_encode(en, texts[i]);
-            run_submit(en, run_request(ids.ptr, ids.n, 10 + 3 * i, i & 1 ? 0.8 : 0, 3 + (uint64_t)i), &out[i]);
+            run_submit(en,
+                       run_request(ids.ptr, ids.n, 10 + 3 * i, i & 1 ? 0.8 : 0, 3 + (uint64_t)i),
+                       &out[i]);
             token_ids_fini(&ids);
             if (!mode) run_all(en);
         }

@@ -5,7 +5,7 @@
 #include "model/model_priv.h"
 #include "support/test.h"
 
-static const int32_t prompt[] = {2068, 329, 198, 496, 277, 220, 16,   17,  464,  220,  18,
+static const int32_t prompt[] = {2068, 329, 198,  496, 277,  220, 16,  17,   464, 220,  18,
                                  15,   30,  2069, 198, 2068, 330, 198, 2078, 358, 2079, 358};
 enum { PROMPT = sizeof prompt / sizeof *prompt };
 
@@ -13,10 +13,17 @@ static cycle *open_mini(const char *draft_path, int max_draft, int n_slots)
 {
     cycle *c = NULL;
     err e = {0};
-    CHECK_OK(cycle_open(&c, &(cycle_options){.model = "models/mini-dense", .draft = draft_path,
-                                             .backend = "ref", .n_slots = n_slots,
-                                             .prefill_rows = 32, .max_context = 256, .kv = KV_INT8,
-                                             .max_draft = max_draft}, &e), &e);
+    CHECK_OK(cycle_open(&c,
+                        &(cycle_options){.model = "models/mini-dense",
+                                         .draft = draft_path,
+                                         .backend = "ref",
+                                         .n_slots = n_slots,
+                                         .prefill_rows = 32,
+                                         .max_context = 256,
+                                         .kv = KV_INT8,
+                                         .max_draft = max_draft},
+                        &e),
+             &e);
     return c;
 }
 
@@ -29,7 +36,8 @@ static void start(cycle *c, int slot, double temperature)
     assert_int_equal(cycle_reset(c, slot), ERR_OK);
     assert_int_equal(cycle_set_blocks(c, slot, 0, blocks, 4), ERR_OK);
     assert_int_equal(cycle_set_policy(c, slot, &p, NULL), ERR_OK);
-    cycle_slice s = {.slot = slot, .ids = prompt, .n = PROMPT - 1, .pos = 0, .prompt_end = PROMPT - 1};
+    cycle_slice s = {
+        .slot = slot, .ids = prompt, .n = PROMPT - 1, .pos = 0, .prompt_end = PROMPT - 1};
     assert_int_equal(cycle_prefill(c, &s, 1), ERR_OK);
 }
 
@@ -61,7 +69,8 @@ static void expect_same_cells(const model *a, const model *b)
 TEST(states_after_accepted_blocks_equal_states_after_plain_steps_bit_for_bit)
 {
     for (int hot = 0; hot < 2; hot++) {
-        cycle *plain = open_mini(NULL, -1, 1), *drafted = open_mini("models/mini-dense-dflash2", -1, 1);
+        cycle *plain = open_mini(NULL, -1, 1),
+              *drafted = open_mini("models/mini-dense-dflash2", -1, 1);
         start(plain, 0, hot ? 0.9 : 0);
         start(drafted, 0, hot ? 0.9 : 0);
         cycle_lane a = {.anchor = prompt[PROMPT - 1], .pos = PROMPT - 1}, b = a;
@@ -88,8 +97,9 @@ TEST(a_rejected_block_leaves_the_state_of_the_rows_that_were_right)
     start(c, 1, 0);
     start(one, 0, 1.5);
     start(one, 1, 0);
-    cycle_lane lanes[2] = {{.slot = 0, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1, .n_draft = 7, .max_new = 16},
-                           {.slot = 1, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1, .n_draft = 0, .max_new = 16}};
+    cycle_lane lanes[2] = {
+        {.slot = 0, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1, .n_draft = 7, .max_new = 16},
+        {.slot = 1, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1, .n_draft = 0, .max_new = 16}};
     cycle_lane alone[2] = {lanes[0], lanes[1]};
     int rejected = 0, none = 0;
     for (int i = 0; i < 12; i++) {
@@ -152,14 +162,22 @@ TEST(a_draft_that_does_not_fit_the_target_is_refused)
 {
     cycle *c = NULL;
     err e = {0};
-    assert_int_equal(cycle_open(&c, &(cycle_options){.model = "models/mini-moe",
-                                                     .draft = "models/mini-dense-dflash2",
-                                                     .backend = "ref", .n_slots = 1, .prefill_rows = 8,
-                                                     .max_draft = -1}, &e),
+    assert_int_equal(cycle_open(&c,
+                                &(cycle_options){.model = "models/mini-moe",
+                                                 .draft = "models/mini-dense-dflash2",
+                                                 .backend = "ref",
+                                                 .n_slots = 1,
+                                                 .prefill_rows = 8,
+                                                 .max_draft = -1},
+                                &e),
                      ERR_INVALID);
     assert_true(e.msg[0] != 0);
-    assert_int_equal(cycle_open(&c, &(cycle_options){.model = "models/mini-dense-dflash2",
-                                                     .backend = "ref", .n_slots = 1, .prefill_rows = 8}, &e),
+    assert_int_equal(cycle_open(&c,
+                                &(cycle_options){.model = "models/mini-dense-dflash2",
+                                                 .backend = "ref",
+                                                 .n_slots = 1,
+                                                 .prefill_rows = 8},
+                                &e),
                      ERR_INVALID);
     assert_null(c);
 }

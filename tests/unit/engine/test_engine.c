@@ -7,13 +7,19 @@
 
 static engine *open_mini(int n_lanes)
 {
-    return run_open(&(engine_options){.model = "models/mini-dense", .draft = "models/mini-dense-dflash2",
-                                      .backend = "ref", .n_threads = 2, .n_lanes = n_lanes,
-                                      .max_context = 256, .draft_rows = -1, .guards_steps = true});
+    return run_open(&(engine_options){.model = "models/mini-dense",
+                                      .draft = "models/mini-dense-dflash2",
+                                      .backend = "ref",
+                                      .n_threads = 2,
+                                      .n_lanes = n_lanes,
+                                      .max_context = 256,
+                                      .draft_rows = -1,
+                                      .guards_steps = true});
 }
 
-static const char sum_prompt[] = "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n"
-                                 "<think>\n\n</think>\n\n";
+static const char sum_prompt[] =
+    "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n"
+    "<think>\n\n</think>\n\n";
 
 TEST(an_answer_ends_at_the_end_token_and_its_text_leaves_it_out)
 {
@@ -106,8 +112,9 @@ TEST(bad_requests_are_refused_by_name)
 TEST(four_choices_differ_and_repeat_by_seed)
 {
     engine *en = open_mini(2);
-    token_ids ids = run_encode(en, "<|im_start|>user\nTell a story of 3 days about Mara in Oslo.<|im_end|>\n"
-                                   "<|im_start|>assistant\n");
+    token_ids ids = run_encode(
+        en, "<|im_start|>user\nTell a story of 3 days about Mara in Oslo.<|im_end|>\n"
+            "<|im_start|>assistant\n");
     static run_result a, b, c;
     engine_request q = run_request(ids.ptr, ids.n, 24, 1, 42);
     q.n = 4;
@@ -159,7 +166,9 @@ TEST(logprobs_are_of_the_raw_logits_and_do_not_depend_on_drafting)
     for (int i = 0; i < 2; i++) {
         engine *en = run_open(&(engine_options){.model = "models/mini-dense",
                                                 .draft = i ? NULL : "models/mini-dense-dflash2",
-                                                .backend = "ref", .n_lanes = 1, .max_context = 256,
+                                                .backend = "ref",
+                                                .n_lanes = 1,
+                                                .max_context = 256,
                                                 .draft_rows = -1});
         token_ids ids = run_encode(en, sum_prompt);
         engine_request q = run_request(ids.ptr, ids.n, 12, 0.8, 5);
@@ -183,10 +192,13 @@ TEST(penalties_and_bias_give_the_same_ids_with_and_without_a_draft)
     for (int i = 0; i < 2; i++) {
         engine *en = run_open(&(engine_options){.model = "models/mini-dense",
                                                 .draft = i ? NULL : "models/mini-dense-dflash2",
-                                                .backend = "ref", .n_lanes = 1, .max_context = 256,
+                                                .backend = "ref",
+                                                .n_lanes = 1,
+                                                .max_context = 256,
                                                 .draft_rows = -1});
-        token_ids ids = run_encode(en, "<|im_start|>user\nTell a story of 3 days about Mara in Oslo.<|im_end|>\n"
-                                       "<|im_start|>assistant\n<think>\n\n</think>\n\n");
+        token_ids ids = run_encode(
+            en, "<|im_start|>user\nTell a story of 3 days about Mara in Oslo.<|im_end|>\n"
+                "<|im_start|>assistant\n<think>\n\n</think>\n\n");
         engine_request q = run_request(ids.ptr, ids.n, 32, 0.8, 5);
         q.policy.repetition = 1.2;
         q.policy.presence = 0.5;
@@ -285,10 +297,15 @@ TEST(open_survives_an_allocator_that_fails)
         engine *en = NULL;
         err e = {0};
         mem_fail_at(n);
-        status s = engine_open(&en, &(engine_options){.model = "models/mini-dense",
-                                                      .draft = "models/mini-dense-dflash2",
-                                                      .backend = "ref", .n_threads = 1, .n_lanes = 1,
-                                                      .max_context = 64, .draft_rows = -1}, &e);
+        status s = engine_open(&en,
+                               &(engine_options){.model = "models/mini-dense",
+                                                 .draft = "models/mini-dense-dflash2",
+                                                 .backend = "ref",
+                                                 .n_threads = 1,
+                                                 .n_lanes = 1,
+                                                 .max_context = 64,
+                                                 .draft_rows = -1},
+                               &e);
         mem_fail_at(0);
         if (s == ERR_OK) {
             engine_close(en);

@@ -13,8 +13,12 @@ static const load_model *mini(void)
 
 static model_options small(void)
 {
-    return (model_options){.n_slots = 2, .max_rows = 16, .verify_rows = 8, .logit_rows = 16,
-                           .max_context = 128, .kv = KV_INT8};
+    return (model_options){.n_slots = 2,
+                           .max_rows = 16,
+                           .verify_rows = 8,
+                           .logit_rows = 16,
+                           .max_context = 128,
+                           .kv = KV_INT8};
 }
 
 TEST(options_out_of_range_are_refused_by_name)
@@ -23,11 +27,16 @@ TEST(options_out_of_range_are_refused_by_name)
         const char *where;
         model_options o;
     } cases[] = {
-        {"lanes", {.n_slots = 0, .max_rows = 16, .verify_rows = 1, .logit_rows = 1, .max_context = 64}},
-        {"lanes", {.n_slots = 65, .max_rows = 99, .verify_rows = 1, .logit_rows = 1, .max_context = 64}},
-        {"draft-rows", {.n_slots = 1, .max_rows = 99, .verify_rows = 17, .logit_rows = 1, .max_context = 64}},
-        {"prefill-rows", {.n_slots = 4, .max_rows = 8, .verify_rows = 8, .logit_rows = 1, .max_context = 64}},
-        {"max-context", {.n_slots = 1, .max_rows = 8, .verify_rows = 8, .logit_rows = 1, .max_context = 1 << 20}},
+        {"lanes",
+         {.n_slots = 0, .max_rows = 16, .verify_rows = 1, .logit_rows = 1, .max_context = 64}},
+        {"lanes",
+         {.n_slots = 65, .max_rows = 99, .verify_rows = 1, .logit_rows = 1, .max_context = 64}},
+        {"draft-rows",
+         {.n_slots = 1, .max_rows = 99, .verify_rows = 17, .logit_rows = 1, .max_context = 64}},
+        {"prefill-rows",
+         {.n_slots = 4, .max_rows = 8, .verify_rows = 8, .logit_rows = 1, .max_context = 64}},
+        {"max-context",
+         {.n_slots = 1, .max_rows = 8, .verify_rows = 8, .logit_rows = 1, .max_context = 1 << 20}},
     };
     backend *be = NULL;
     err e = {0};
