@@ -20,7 +20,7 @@ OWNED = [
     (r"\b(_?exit|_Exit|quick_exit|abort)\s*\(", r"src/base/asserts\.h|.*_main\.c|bench/.*\.c",
      "a status, or ASSERT for a programmer's mistake"),
     (r"\bRIPTIDE_CUDA\b", r"src/backend/registry\.c", "the registry"),
-    (r"\b(gets|strcpy|strcat|sprintf|vsprintf|strtok|atoi|atol|atof|setlocale)\s*\(", r"(?!)",
+    (r"\b(gets|strcpy|strcat|sprintf|vsprintf|strtok|atoi|atol|atof|setlocale)\s*\(", r"bench/.*\.c",
      "a bounded function, or base/str.h"),
 ]
 FOLDER_NAMES = re.compile(r"(^|/|_)(utils?|common|helpers?|misc)(/|_|\.|$)")
