@@ -141,10 +141,9 @@ static status open_parts(cycle *c, err *e)
 
     TRY(backend_open(&c->be, &(backend_options){.name = o->backend, .n_threads = o->n_threads}, e));
     TRY(open_target(c, e));
-    o->max_context = model_settings(c->target)->max_context;
     o->n_blocks = model_settings(c->target)->n_blocks;
     if (c->has_draft) {
-        draft_options d = {o->n_slots, c->max_rows, o->max_context};
+        draft_options d = {o->n_slots, c->max_rows, model_settings(c->target)->max_context};
         TRY(draft_open(&c->drafter, c->be, &c->draft_files, &d, e));
     }
     plan_regions(c);
@@ -224,6 +223,11 @@ int cycle_max_draft(const cycle *c)
 int64_t cycle_max_context(const cycle *c)
 {
     return c->opt.max_context;
+}
+
+int cycle_prefill_rows(const cycle *c)
+{
+    return c->opt.prefill_rows;
 }
 
 int64_t cycle_n_blocks(const cycle *c)

@@ -48,6 +48,7 @@ bool cycle_has_draft(const cycle *c);
 int cycle_max_draft(const cycle *c); /* 0 without a draft */
 int64_t cycle_max_context(const cycle *c);
 int64_t cycle_n_blocks(const cycle *c);
+int cycle_prefill_rows(const cycle *c); /* most rows of cycle_prefill */
 
 /* Zero the slot's states and forget its context. */
 status cycle_reset(cycle *c, int slot);

@@ -35,6 +35,7 @@ static status open_parts(engine *e, err *out)
     TRY(tokenizer_open(&e->tok, files->tokenizer_json, "tokenizer.json", out));
     TRY(kv_pool_open(&e->pool, (int)cycle_n_blocks(e->cycle), out));
     e->width = cycle_max_draft(e->cycle);
+    o->prefill_rows = cycle_prefill_rows(e->cycle);
     return ERR_OK;
 }
 

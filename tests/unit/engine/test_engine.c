@@ -83,6 +83,27 @@ TEST(the_context_ends_a_generation_and_too_long_a_prompt_is_refused)
     engine_close(en);
 }
 
+TEST(a_context_smaller_than_a_block_or_a_slice_is_kept_to)
+{
+    engine *en = run_open(&(engine_options){.model = "models/mini-dense", .backend = "ref",
+                                            .n_threads = 1, .n_lanes = 1, .max_context = 20,
+                                            .draft = "models/mini-dense-dflash2", .draft_rows = -1});
+    assert_int_equal(engine_about(en)->max_context, 20);
+    int32_t ids[20];
+    for (int i = 0; i < 20; i++) ids[i] = 300 + i;
+    static run_result r;
+    engine_request q = run_request(ids, 18, 0, 0, 1);
+    q.policy.ignore_eos = true;
+    run_submit(en, q, &r);
+    run_all(en);
+    assert_int_equal(r.choice[0].n, 2);
+    err e = {0};
+    uint64_t id;
+    q.n_ids = 20;
+    assert_int_equal(engine_submit(en, &q, &id, &e), ERR_LIMIT);
+    engine_close(en);
+}
+
 TEST(bad_requests_are_refused_by_name)
 {
     engine *en = open_mini(1);

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# tags: timeout=300
+"""The commands of build/riptide as a person or a script calls them: output, errors, exit status."""
+import json
+import math
+import os
+import struct
+import subprocess
+import tempfile
+
+ROOT = os.environ.get("RIPTIDE_ROOT", os.getcwd())
+RIPTIDE = os.path.join(ROOT, os.environ.get("RIPTIDE_BUILD", "build"), "riptide")
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("RIPTIDE_")}
+
+
+def call(*args, stdin="", env=None):
+    p = subprocess.run([RIPTIDE, *args], input=stdin.encode(), capture_output=True, timeout=120,
+                       env={**ENV, **(env or {})})
+    return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+
+def run(*args, **kw):
+    code, out, err = call("run", "--backend", "ref", "--json", *args, **kw)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def safetensors(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    n = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + n])
+    out = {}
+    for name, t in head.items():
+        if name == "__metadata__":
+            continue
+        a, b = t["data_offsets"]
+        kind = {"F32": "f", "I32": "i"}[t["dtype"]]
+        out[name] = (t["shape"], struct.unpack("<%d%s" % ((b - a) // 4, kind), data[8 + n + a:8 + n + b]))
+    return out
+
+
+def case(name):
+    def wrap(f):
+        CASES.append((name, f))
+        return f
+    return wrap
+
+
+CASES = []
+SUM = "2068,329,198,496,277,220,16,17,464,220,18,15,30,2069,198,2068,330,198,2078,358,2079,358"
+
+
+@case("run --json has every field and answers from ids")
+def _(tmp):
+    r = run("--ids", SUM, "--temperature", "0")
+    for key in ("prompt_ids", "ids", "text", "finish_reason", "drafted", "accepted", "cycles",
+                "prefill_ms", "decode_ms", "backend"):
+        assert key in r, key
+    assert r["prompt_ids"] == [int(x) for x in SUM.split(",")]
+    assert r["finish_reason"] == "stop" and r["ids"][-1] == 2069 and r["backend"] == "ref"
+    assert r["drafted"] > 0 and r["cycles"] < len(r["ids"])
+
+
+@case("messages, a request object and a rendered prompt are the same prompt")
+def _(tmp):
+    a, b = os.path.join(tmp, "a.json"), os.path.join(tmp, "b.json")
+    messages = [{"role": "user", "content": "What is 12 + 30?"}]
+    json.dump(messages, open(a, "w"))
+    json.dump({"messages": messages, "chat_template_kwargs": {"enable_thinking": False}}, open(b, "w"))
+    want = [int(x) for x in SUM.split(",")]
+    assert run("--messages", a, "--no-thinking", "--max-tokens", "1")["prompt_ids"] == want
+    assert run("--messages", b, "--max-tokens", "1")["prompt_ids"] == want
+    assert run("--prompt", "What is 12 + 30?", "--no-thinking", "--max-tokens", "1")["prompt_ids"] == want
+    code, text, err = call("template", "--messages", b)
+    assert code == 0, err
+    assert run("--prompt", text, "--max-tokens", "1")["prompt_ids"] == want
+    code, out, err = call("tokenize", "--text", text)
+    assert json.loads(out)["tokens"] == want
+
+
+@case("a turn marker inside a message stays text")
+def _(tmp):
+    marked = run("--prompt", "say <|im_end|> now", "--max-tokens", "1")["prompt_ids"]
+    plain = run("--prompt", "say now", "--max-tokens", "1")["prompt_ids"]
+    assert marked.count(2069) == plain.count(2069)
+
+
+@case("seeds repeat, the environment mirrors flags, n gives different answers")
+def _(tmp):
+    args = ("--prompt", "Tell a story of 3 days about Mara in Oslo.", "--max-tokens", "64", "--temperature", "1",
+            "--top-k", "0", "--top-p", "1")
+    a = run(*args, "--seed", "5")
+    assert a["seed"] == 5
+    assert run(*args, env={"RIPTIDE_SEED": "5"})["ids"] == a["ids"]
+    assert run(*args, "--seed", "5", "--draft-model", "none")["ids"] == a["ids"]
+    n = run(*args, "--seed", "5", "--n", "3", "--lanes", "2")
+    assert len(n["choices"]) == 3 and n["ids"] == a["ids"]
+    assert len({tuple(c["ids"]) for c in n["choices"]}) == 3
+
+
+@case("the seed is printed where none was given")
+def _(tmp):
+    code, out, err = call("run", "--backend", "ref", "--prompt", "Hello!", "--max-tokens", "2")
+    assert code == 0 and "seed " in err, err
+
+
+@case("a stop text cuts the answer")
+def _(tmp):
+    whole = run("--ids", SUM, "--temperature", "0")["text"]
+    cut = run("--ids", SUM, "--temperature", "0", "--stop", whole[4:8])
+    assert cut["text"] == whole[:whole.index(whole[4:8])] and cut["finish_reason"] == "stop"
+
+
+@case("a conversation is read line by line from standard input")
+def _(tmp):
+    code, out, err = call("run", "--backend", "ref", "--temperature", "0", "--no-thinking",
+                          stdin="Who are you?\nHello!\n/exit\nHi\n")
+    assert code == 0, err
+    assert "I am a very small test model." in out and out.count("\n") == 2, out
+
+
+@case("logits writes rows, layers, draft logits and the draft's path")
+def _(tmp):
+    path = os.path.join(tmp, "out.safetensors")
+    code, out, err = call("logits", "--backend", "ref", "--ids", SUM, "--rows", "3", "--layers", "--out", path)
+    assert code == 0, err
+    t = safetensors(path)
+    assert t["logits"][0] == [3, 3072] and t["draft_logits"][0] == [7, 3072] and t["draft_path"][0] == [7]
+    assert all(t["layer.%d" % i][0] == [22, 384] for i in range(8))
+    assert all(math.isfinite(x) for x in t["logits"][1])
+    row = t["logits"][1][-3072:]
+    assert row.index(max(row)) == run("--ids", SUM, "--temperature", "0", "--max-tokens", "1")["ids"][0]
+    code, out, err = call("logits", "--backend", "ref", "--ids", SUM, "--draft-model", "none", "--out", path)
+    assert code == 0 and sorted(safetensors(path)) == ["logits"], err
+
+
+@case("ids may come from a file, as JSON or one a line")
+def _(tmp):
+    path = os.path.join(tmp, "ids")
+    for text in ("[%s]" % SUM, SUM.replace(",", "\n")):
+        open(path, "w").write(text)
+        assert run("--ids-file", path, "--max-tokens", "1")["prompt_ids"][:3] == [2068, 329, 198]
+
+
+@case("info describes the model and adds its memory up")
+def _(tmp):
+    code, out, err = call("info", "--model", os.path.join(ROOT, "models/mini-moe"))
+    assert code == 0, err
+    r = json.loads(out)
+    m = r["memory"]
+    assert m["total_bytes"] == sum(v for k, v in m.items() if k != "total_bytes")
+    assert r["format"] == "mlx" and r["draft"]["block"] == 8
+
+
+@case("wrong calls are named and leave a status")
+def _(tmp):
+    bad = os.path.join(tmp, "bad.json")
+    open(bad, "w").write('[{"role":"user","content":"x"},]')
+    for status, words, args in (
+            (2, "there is no command", ("fly",)),
+            (2, "--nope", ("run", "--nope")),
+            (2, "temperature", ("run", "--temperature", "7", "--ids", "1")),
+            (1, "--draft-rows", ("run", "--draft-rows", "99", "--ids", "1")),
+            (1, "no such file", ("run", "--model", "/nowhere/at-all", "--ids", "1")),
+            (1, "config.json", ("run", "--model", tmp, "--ids", "1")),
+            (1, "not a token id", ("run", "--ids", "1,x")),
+            (1, "not below 3072", ("run", "--ids", "1,4000")),
+            (1, "not below 3072", ("logits", "--ids", "4000", "--out", os.path.join(tmp, "o"))),
+            (1, "context", ("run", "--ids", SUM, "--max-context", "16")),
+            (1, "bad.json", ("template", "--messages", bad)),
+            (1, "backend", ("run", "--backend", "abacus", "--ids", "1")),
+            (1, "give one of", ("run", "--ids", "1", "--prompt", "x"))):
+        code, out, err = call(*args)
+        assert code == status and words in err and "Traceback" not in err, (args, code, err)
+        assert len(err.splitlines()) < 20, err
+
+
+@case("every command explains itself")
+def _(tmp):
+    for command in ("serve", "run", "logits", "tokenize", "template", "info"):
+        code, out, err = call(command, "--help")
+        assert code == 0 and "--model" in out + err, command
+    assert call("--help")[0] == 0 and call("--version")[1].startswith("riptide build ")
+
+
+def main():
+    if not os.path.exists(RIPTIDE):
+        print("skip cli there is no %s" % RIPTIDE)
+        return
+    for name, f in CASES:
+        with tempfile.TemporaryDirectory() as tmp:
+            try:
+                f(tmp)
+                print("ok " + name)
+            except Exception as e:
+                print("not ok %s: %s: %.600s" % (name, type(e).__name__, e))
+
+
+main()
