@@ -36,6 +36,13 @@ static double per_second(int64_t n, double ms)
     return ms > 0 ? (double)n * 1000 / ms : 0;
 }
 
+/* Three decimals: the rest is noise. */
+static void put_milli(json_writer *w, const char *key, double v)
+{
+    json_key(w, key);
+    json_double(w, (double)(int64_t)(v * 1000 + 0.5) / 1000);
+}
+
 static void put_timings(json_writer *w, const answer *c)
 {
     const engine_usage *u = &c->usage;
@@ -46,16 +53,11 @@ static void put_timings(json_writer *w, const answer *c)
     json_int(w, 0);
     json_key(w, "predicted_n");
     json_int(w, u->completion_tokens);
-    json_key(w, "queue_ms");
-    json_double(w, u->queue_ms);
-    json_key(w, "prompt_ms");
-    json_double(w, u->prefill_ms);
-    json_key(w, "predicted_ms");
-    json_double(w, u->decode_ms);
-    json_key(w, "prompt_per_second");
-    json_double(w, per_second(u->prompt_tokens, u->prefill_ms));
-    json_key(w, "predicted_per_second");
-    json_double(w, answer_rate(c));
+    put_milli(w, "queue_ms", u->queue_ms);
+    put_milli(w, "prompt_ms", u->prefill_ms);
+    put_milli(w, "predicted_ms", u->decode_ms);
+    put_milli(w, "prompt_per_second", per_second(u->prompt_tokens, u->prefill_ms));
+    put_milli(w, "predicted_per_second", answer_rate(c));
     json_key(w, "cycles");
     json_int(w, u->cycles);
     json_key(w, "draft_n");

@@ -1,5 +1,7 @@
 #include "server/chat_request_priv.h"
 
+#include <stdio.h>
+
 #include "server/fields_priv.h"
 #include "server/sampling_fields_priv.h"
 
@@ -64,6 +66,32 @@ static status parse_tool_choice(const json *body, bool *uses, err *e)
                    (int)(v->text.len < 40 ? v->text.len : 40), v->text.ptr);
 }
 
+static bool is_visual(const json *part)
+{
+    str type = STR("");
+    json_to_str(json_get(part, "type"), &type);
+    return str_find(type, STR("image"), 0) >= 0 || str_find(type, STR("video"), 0) >= 0;
+}
+
+/* The template would leave a place for a picture that nobody fills. */
+static status check_text_only(const json *messages, err *e)
+{
+    int i = 0;
+    for (const json *m = messages->first; m; m = m->next, i++) {
+        const json *content = json_get(m, "content");
+        int k = 0;
+        if (!json_is(content, JSON_ARRAY)) continue;
+        for (const json *part = content->first; part; part = part->next, k++) {
+            char where[64];
+            if (!is_visual(part)) continue;
+            snprintf(where, sizeof where, "/messages/%d/content/%d", i, k);
+            return err_set(e, ERR_UNSUPPORTED, where, -1,
+                           "images are not supported here, only text");
+        }
+    }
+    return ERR_OK;
+}
+
 static status parse_messages(const json *body, const chat_context *x, arena *a, message_set *out,
                              err *e)
 {
@@ -75,6 +103,7 @@ static status parse_messages(const json *body, const chat_context *x, arena *a, 
     TRY(parse_tool_choice(body, &uses_tools, e));
     TRY(field_bool(body, "parallel_tool_calls", &parallel, e));
     TRY(message_parse(a, body, x->caps, out, e));
+    TRY(check_text_only(list, e));
     if (!uses_tools) out->tools = NULL;
     return ERR_OK;
 }

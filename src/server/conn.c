@@ -26,7 +26,7 @@ static void on_closed(uv_handle_t *handle)
         l->first = c->next;
     if (c->next) c->next->prev = c->prev;
     l->n_conns--;
-    l->unsent_bytes -= conn_unsent(c);
+    l->unsent_bytes -= c->out.len + c->sending.len;
     l->body_bytes -= c->body.len;
     http_parser_fini(&c->parser);
     buf_fini(&c->body);

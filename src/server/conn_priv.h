@@ -74,6 +74,7 @@ struct conn {
     bool closes;     /* after this answer */
     bool is_chunked; /* how the stream is framed */
     bool was_shut;
+    bool has_last_words; /* a fixed answer goes out behind `out` */
 };
 
 /* Take over the connection that waits at the listener; it owns itself. NULL without memory: then it
@@ -100,6 +101,9 @@ void conn_own(conn *c, const conn_owner *owner, void *ctx);
 
 /* A complete answer. content_type NULL is JSON; extra may be NULL, else complete field lines. */
 void conn_reply(conn *c, int code, const char *content_type, str body, const char *extra);
+
+/* The same; without memory for the body it is an error. */
+void conn_reply_buf(conn *c, int code, const char *content_type, const buf *body);
 
 /* An answer without a body (204). */
 void conn_reply_empty(conn *c, int code, const char *extra);
@@ -131,6 +135,7 @@ void conn_end_exchange(conn *c);
 void conn_resume(conn *c);
 /* Run the timer that fits the phase. */
 void conn_set_timer(conn *c);
+/* Bytes that have not left. */
 size_t conn_unsent(const conn *c);
 /* Everything written so far has left. */
 void conn_on_sent(conn *c);

@@ -8,9 +8,16 @@ enum { KEEP_BYTES = 16 << 10 }; /* room kept in a buffer of a busy connection */
 
 static const char type_json[] = "application/json; charset=utf-8";
 
+/* What is said when there is no memory to say anything else. */
+static const char last_words[] =
+    "HTTP/1.1 503 Service Unavailable\r\nServer: riptide\r\nContent-Type: application/json; "
+    "charset=utf-8\r\nContent-Length: 101\r\nConnection: close\r\nRetry-After: 1\r\n\r\n"
+    "{\"error\":{\"message\":\"out of memory\",\"type\":\"server_error\",\"param\":null,"
+    "\"code\":\"runtime_unavailable\"}}";
+
 size_t conn_unsent(const conn *c)
 {
-    return c->out.len + c->sending.len;
+    return c->out.len + c->sending.len + (c->has_last_words ? sizeof last_words - 1 : 0);
 }
 
 /* --- out the door ------------------------------------------------------------------------------
@@ -27,7 +34,7 @@ static void on_written(uv_write_t *req, int r)
     c->progress_ms = uv_now(c->l->loop);
     if (r < 0) {
         conn_cut(c);
-    } else if (c->out.len > 0) {
+    } else if (conn_unsent(c) > 0) {
         conn_flush(c);
     } else {
         conn_on_sent(c);
@@ -36,13 +43,17 @@ static void on_written(uv_write_t *req, int r)
 
 void conn_flush(conn *c)
 {
-    if (c->is_sending || c->out.len == 0 || c->is_broken || c->phase == CONN_CLOSING) return;
+    if (c->is_sending || conn_unsent(c) == 0 || c->is_broken || c->phase == CONN_CLOSING) return;
     buf swap = c->sending;
     c->sending = c->out;
     c->out = swap;
+    uv_buf_t bytes = {.base = c->sending.ptr, .len = c->sending.len};
+    if (bytes.len == 0) {
+        bytes = (uv_buf_t){.base = (char *)last_words, .len = sizeof last_words - 1};
+        c->has_last_words = false;
+    }
     c->is_sending = true;
     c->progress_ms = uv_now(c->l->loop);
-    uv_buf_t bytes = {.base = c->sending.ptr, .len = c->sending.len};
     c->write.data = c;
     int r = uv_write(&c->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written);
     c->queue_seen = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
@@ -86,14 +97,36 @@ static void put_head(conn *c, int code, const char *content_type, int64_t body_b
                            });
 }
 
+/* The answer did not fit in memory: take back what there is of it. */
+static void reply_last_words(conn *c, size_t before)
+{
+    if (c->out.ptr) c->out.ptr[c->out.len = before] = 0;
+    c->out.failed = false;
+    c->closes = true;
+    c->has_last_words = true;
+    conn_end_exchange(c);
+}
+
 void conn_reply(conn *c, int code, const char *content_type, str body, const char *extra)
 {
     size_t before = c->out.len;
     decide_close(c);
     put_head(c, code, content_type ? content_type : type_json, (int64_t)body.len, extra);
     if (conn_head(c)->method != METHOD_HEAD) buf_put_str(&c->out, body);
+    if (c->out.failed) {
+        reply_last_words(c, before);
+        return;
+    }
     count_out(c, before); /* one answer may be larger than the bound of a stream */
     conn_end_exchange(c);
+}
+
+void conn_reply_buf(conn *c, int code, const char *content_type, const buf *body)
+{
+    if (body->failed)
+        reply_last_words(c, c->out.len);
+    else
+        conn_reply(c, code, content_type, buf_str(body), NULL);
 }
 
 void conn_reply_empty(conn *c, int code, const char *extra)
@@ -101,6 +134,10 @@ void conn_reply_empty(conn *c, int code, const char *extra)
     size_t before = c->out.len;
     decide_close(c);
     put_head(c, code, NULL, HTTP_BODY_NONE, extra);
+    if (c->out.failed) {
+        reply_last_words(c, before);
+        return;
+    }
     count_out(c, before);
     conn_end_exchange(c);
 }
@@ -119,7 +156,10 @@ void conn_reply_error(conn *c, const api_error *a, const char *extra)
     buf body;
     buf_init(&body);
     c->l->service.put_error(c->l->service.ctx, c, a, &body);
-    conn_reply(c, a->http, NULL, buf_str(&body), extra ? extra : fields_of(a->http));
+    if (body.failed)
+        reply_last_words(c, c->out.len);
+    else
+        conn_reply(c, a->http, NULL, buf_str(&body), extra ? extra : fields_of(a->http));
     buf_fini(&body);
 }
 

@@ -81,15 +81,17 @@ static void reply_error(generation *g, const api_error *a)
 /* Pass on what the dialect wrote. A client that does not keep up is cut off. */
 static void send_out(generation *g)
 {
-    if (!g->conn || g->out.len == 0) return;
+    if (!g->conn || (g->out.len == 0 && !g->out.failed)) return;
     bool fits = !g->out.failed && conn_stream_put(g->conn, buf_str(&g->out));
+    bool has_memory = !g->out.failed && !g->conn->out.failed;
     buf_clear(&g->out);
     g->put_ms = uv_now(&g->server->loop);
     if (fits) {
         conn_flush(g->conn);
         return;
     }
-    log_event(LOG_INFO, "slow_reader", "request=%s", g->conn->request_id);
+    log_event(LOG_INFO, has_memory ? "slow_reader" : "out_of_memory", "request=%s",
+              g->conn->request_id);
     conn_abort(let_go(g));
     stop_work(g);
 }
@@ -130,13 +132,11 @@ static void end_answer(generation *g)
 {
     if (!g->conn) return;
     g->dialect->end(g);
-    if (g->out.failed) {
-        fail_from(g, &(err){.code = ERR_NOMEM});
-    } else if (g->request.streams) {
+    if (g->request.streams) {
         send_out(g);
         if (g->conn) conn_stream_end(let_go(g));
     } else {
-        conn_reply(let_go(g), 200, NULL, buf_str(&g->out), NULL);
+        conn_reply_buf(let_go(g), 200, NULL, &g->out);
     }
 }
 

@@ -7,7 +7,7 @@ void endpoint_root(server *s, conn *c)
     buf_init(&b);
     buf_printf(&b, "riptide serves %s\n\nPOST /v1/chat/completions\nGET /v1/models\nGET /health\n",
                s->about->model_name);
-    conn_reply(c, 200, "text/plain; charset=utf-8", buf_str(&b), NULL);
+    conn_reply_buf(c, 200, "text/plain; charset=utf-8", &b);
     buf_fini(&b);
 }
 

@@ -55,7 +55,7 @@ void endpoint_models(server *s, conn *c)
     for (int i = 0; i < s->opt.n_names; i++) put_model(&w, s, s->opt.names[i]);
     json_close_array(&w);
     json_close_object(&w);
-    conn_reply(c, 200, NULL, buf_str(&b), NULL);
+    conn_reply_buf(c, 200, NULL, &b);
     buf_fini(&b);
 }
 
@@ -69,7 +69,7 @@ void endpoint_model(server *s, conn *c)
         json_writer w;
         json_writer_init(&w, &body);
         put_model(&w, s, buf_str(&name));
-        conn_reply(c, 200, NULL, buf_str(&body), NULL);
+        conn_reply_buf(c, 200, NULL, &body);
     } else {
         api_error a;
         api_error_set(&a, 404, "model_not_found", "model", "there is no model \"%.*s\" here",

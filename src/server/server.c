@@ -99,7 +99,7 @@ static void reply_preflight(conn *c, str path)
                     is_field_list(wanted) ? wanted : STR("Authorization, Content-Type, X-Api-Key"));
         buf_put_c(&extra, "\r\nAccess-Control-Max-Age: 600\r\n");
     }
-    conn_reply_empty(c, 204, buf_str(&extra).ptr);
+    conn_reply_empty(c, 204, extra.failed ? NULL : buf_str(&extra).ptr);
     buf_fini(&extra);
 }
 
@@ -110,7 +110,8 @@ static void reply_wrong_method(conn *c, str path)
     buf_put_c(&extra, "Allow: ");
     route_put_methods(path, &extra);
     buf_put_c(&extra, "\r\n");
-    reply_status(c, 405, "method_not_allowed", "this path has other methods", buf_str(&extra).ptr);
+    reply_status(c, 405, "method_not_allowed", "this path has other methods",
+                 extra.failed ? NULL : buf_str(&extra).ptr);
     buf_fini(&extra);
 }
 

@@ -59,10 +59,9 @@ TEST(the_openai_shape_has_four_members)
 {
     api_error a;
     api_error_set(&a, 400, "invalid_request_error", "n", "%d is too many", 99);
-    expect_text(
-        &a,
-        "{\"error\":{\"message\":\"99 is too many\",\"type\":\"invalid_request_error\",\"param\":\"n\","
-        "\"code\":\"invalid_request_error\"}}");
+    expect_text(&a, "{\"error\":{\"message\":\"99 is too many\",\"type\":\"invalid_request_error\","
+                    "\"param\":\"n\","
+                    "\"code\":\"invalid_request_error\"}}");
     api_error_set(&a, 503, "frontend_overloaded", NULL, "busy");
     expect_text(&a, "{\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"param\":null,"
                     "\"code\":\"frontend_overloaded\"}}");

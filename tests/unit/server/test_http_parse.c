@@ -101,22 +101,22 @@ TEST(a_post_with_a_length_gives_its_body)
 
 TEST(chunks_are_joined_and_trailers_ignored)
 {
-    expect(
-        STR("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\n"
-            "X-T: u\r\n\r\n"),
-        "POST /a 1.1 body=-1 keep=1 fields=2 [host]=[a] [transfer-encoding]=[chunked] {abcde}\n",
-        0);
+    expect(STR("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n"
+               "2\r\nde\r\n0\r\n"
+               "X-T: u\r\n\r\n"),
+           "POST /a 1.1 body=-1 keep=1 fields=2 [host]=[a] [transfer-encoding]=[chunked] {abcde}\n",
+           0);
 }
 
 TEST(pipelined_requests_come_one_by_one)
 {
-    expect(
-        STR("\r\nGET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
-            "GET /3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
-        "GET /1 1.1 body=0 keep=1 fields=1 [host]=[a] {}\n"
-        "POST /2 1.1 body=2 keep=1 fields=2 [host]=[a] [content-length]=[2] {{}}\n"
-        "GET /3 1.1 body=0 keep=0 fields=2 [host]=[a] [connection]=[close] {}\n",
-        0);
+    expect(STR("\r\nGET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\n"
+               "Content-Length: 2\r\n\r\n{}"
+               "GET /3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+           "GET /1 1.1 body=0 keep=1 fields=1 [host]=[a] {}\n"
+           "POST /2 1.1 body=2 keep=1 fields=2 [host]=[a] [content-length]=[2] {{}}\n"
+           "GET /3 1.1 body=0 keep=0 fields=2 [host]=[a] [connection]=[close] {}\n",
+           0);
 }
 
 TEST(http_1_0_needs_no_host_and_closes)
@@ -126,15 +126,16 @@ TEST(http_1_0_needs_no_host_and_closes)
 
 TEST(an_upgrade_is_not_taken_up)
 {
-    expect(
-        STR("POST /a HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 2\r\n\r\n{}"
-            "GET /b HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-            "GET /c HTTP/1.1\r\nHost: a\r\n\r\n"),
-        "POST /a 1.1 body=2 keep=1 fields=4 [host]=[a] [upgrade]=[h2c] [connection]=[Upgrade] "
-        "[content-length]=[2] {{}}\n"
-        "GET /b 1.1 body=0 keep=1 fields=3 [host]=[a] [upgrade]=[websocket] [connection]=[Upgrade] {}\n"
-        "GET /c 1.1 body=0 keep=1 fields=1 [host]=[a] {}\n",
-        0);
+    expect(STR("POST /a HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n"
+               "Content-Length: 2\r\n\r\n{}"
+               "GET /b HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+               "GET /c HTTP/1.1\r\nHost: a\r\n\r\n"),
+           "POST /a 1.1 body=2 keep=1 fields=4 [host]=[a] [upgrade]=[h2c] [connection]=[Upgrade] "
+           "[content-length]=[2] {{}}\n"
+           "GET /b 1.1 body=0 keep=1 fields=3 [host]=[a] [upgrade]=[websocket] "
+           "[connection]=[Upgrade] {}\n"
+           "GET /c 1.1 body=0 keep=1 fields=1 [host]=[a] {}\n",
+           0);
 }
 
 TEST(an_empty_value_is_a_value)

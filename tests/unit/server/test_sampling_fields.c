@@ -38,11 +38,11 @@ TEST(every_field_arrives)
 {
     policy p;
     CHECK_OK(
-        read_policy(
-            "{\"temperature\":0.5,\"top_p\":0.9,\"top_k\":40,\"min_p\":0.05,\"seed\":18446744073709551615,"
-            "\"presence_penalty\":1,\"frequency_penalty\":-1,\"repetition_penalty\":1.1,"
-            "\"ignore_eos\":true,\"logit_bias\":{\"5\":-100,\"7\":2.5,\"5\":3}}",
-            &p),
+        read_policy("{\"temperature\":0.5,\"top_p\":0.9,\"top_k\":40,\"min_p\":0.05,"
+                    "\"seed\":18446744073709551615,"
+                    "\"presence_penalty\":1,\"frequency_penalty\":-1,\"repetition_penalty\":1.1,"
+                    "\"ignore_eos\":true,\"logit_bias\":{\"5\":-100,\"7\":2.5,\"5\":3}}",
+                    &p),
         &last);
     assert_true(p.temperature == 0.5 && p.top_p == 0.9 && p.top_k == 40 && p.min_p == 0.05);
     assert_true(p.presence == 1 && p.frequency == -1 && p.repetition == 1.1 && p.ignore_eos);
