@@ -178,6 +178,15 @@ $(BUILD)/$(1): $(BUILD)/$(1).o $(call libs,$(2)) $(if $(filter server,$(DEPS_$(2
 endef
 $(foreach t,$(BENCH_SRCS),$(eval $(call bench_rule,$(t:%.c=%),$(call links,$(t)))))
 
+# Kernels under trial; links the product's own as the ones to beat.
+WORKSHOP_OBJS := $(patsubst %.cu,$(BUILD)/%.cu.o,$(sort $(wildcard bench/workshop/*.cu)))
+WORKSHOP := $(if $(HAS_CUDA),$(if $(WORKSHOP_OBJS),$(BUILD)/riptide-workshop))
+$(BUILD)/bench/workshop/%.cu.o: bench/workshop/%.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+$(BUILD)/riptide-workshop: $(WORKSHOP_OBJS) $(call libs,backend)
+	$(call link,$(WORKSHOP_OBJS),backend)
+
 include tools/targets.mk
 
 -include $(shell find $(BUILD)/obj $(BUILD)/tests $(BUILD)/bench -name '*.d' 2>/dev/null)

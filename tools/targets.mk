@@ -26,7 +26,7 @@ clang: ## build everything with clang too (its warnings differ)
 
 tests: $(TEST_BINS) $(PROBE_BINS) ## build all tests without running them
 
-bench: $(BENCH_BINS) ## build the benchmark programs of bench/
+bench: $(BENCH_BINS) $(WORKSHOP) ## build the benchmark programs of bench/ and the workshop
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (needs clang)
 	$(SUB) BUILD=build/fuzz CC=clang OPT=-O1 fuzz-bins \
