@@ -124,7 +124,7 @@ static bool is_end_token(const answer *c, int32_t id)
 static void count_tokens(answer *c, const engine_event *ev)
 {
     const server *s = c->g->server;
-    const vocab *v = tokenizer_vocab(engine_tokenizer(s->engine));
+    const vocab *v = tokenizer_vocab(s->tokens);
     for (int i = 0; i < ev->n_ids; i++) {
         if (ev->ids[i] == s->think_open && s->think_open >= 0) c->is_reasoning = true;
         c->reasoning_tokens += c->is_reasoning;

@@ -28,8 +28,8 @@ static status encode(generation *g, const buf *text, const segments *parts, bool
             .text = str_slice(buf_str(text), p->offset, p->offset + p->len),
             .specials = p->is_template};
     }
-    const tokenizer *tok = engine_tokenizer(g->server->engine);
-    status s = tokenizer_encode_segments(tok, list, (int)parts->n, PROMPT_TOKENS_MAX, &g->ids, e);
+    status s = tokenizer_encode_segments(g->server->tokens, list, (int)parts->n, PROMPT_TOKENS_MAX,
+                                         &g->ids, e);
     /* A token has a byte or more, so a shorter text is refused for something else. */
     *is_more = s == ERR_LIMIT && text->len > PROMPT_TOKENS_MAX;
     return s;

@@ -285,13 +285,13 @@ status server_open(server **out, const server_options *o, err *e)
 status server_attach(server *s, engine *en, err *e)
 {
     const engine_info *about = engine_about(en);
-    const tokenizer *tok = engine_tokenizer(en);
     if (about->chat_template.len > 0)
         TRY(template_open(&s->template, about->chat_template, "chat template", e));
     s->engine = en;
     s->about = about;
-    s->think_open = tokenizer_find_added(tok, STR("<think>"));
-    s->think_close = tokenizer_find_added(tok, STR("</think>"));
+    s->tokens = engine_tokenizer(en);
+    s->think_open = tokenizer_find_added(s->tokens, STR("<think>"));
+    s->think_close = tokenizer_find_added(s->tokens, STR("</think>"));
     return ERR_OK;
 }
 

@@ -42,6 +42,7 @@ struct server {
     bool has_loop, has_stop, is_closed;
     engine *engine;                  /* borrowed */
     const engine_info *about;        /* the engine's */
+    const tokenizer *tokens;         /* the engine's */
     template *template;              /* owned; NULL when the model has none */
     int32_t think_open, think_close; /* token ids, -1 without */
     generation *generations;         /* all that run */
