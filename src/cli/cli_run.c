@@ -350,6 +350,9 @@ int command_run(int argc, char **argv)
                                      "give one of --prompt, --messages, --ids, --ids-file")
                            : engine_flags_resolve(&f.engine, &a, &o, &e);
     if (s == ERR_OK) size_context(&f, &o, &a);
+    engine_progress progress = {0};
+    o.on_progress = engine_progress_show;
+    o.progress_ctx = &progress;
     if (s == ERR_OK) s = engine_open(&en, &o, &e);
     if (s != ERR_OK)
         code = command_fail(argv[0], &e);

@@ -97,6 +97,8 @@ static status open_target(cycle *c, err *e)
         .taps = d->taps,
         .keeps_layers = o->keeps_layers,
         .has_penalties = true,
+        .on_progress = o->on_progress,
+        .progress_ctx = o->progress_ctx,
     };
     if (mo.logit_rows < o->logit_rows) mo.logit_rows = o->logit_rows;
     return model_open(&c->target, c->be, &c->files, &mo, e);

@@ -28,6 +28,9 @@ typedef struct {
     int max_draft;  /* most proposals a cycle, -1 = the draft's block - 1 */
     int logit_rows; /* rows of logits a prefill may ask for (probes); 0 = none */
     bool keeps_layers;
+    /* Called while the target's weights are opened; NULL for none. */
+    void (*on_progress)(void *ctx, int layers_done, int layers);
+    void *progress_ctx;
 } cycle_options;
 
 /* Sizes by purpose, in bytes. */

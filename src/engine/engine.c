@@ -27,6 +27,8 @@ static status open_parts(engine *e, err *out)
               : o->kv == ENGINE_KV_BF16 ? KV_BF16
                                         : KV_F32,
         .max_draft = o->draft_rows,
+        .on_progress = o->on_progress,
+        .progress_ctx = o->progress_ctx,
     };
     TRY(cycle_open(&e->cycle, &c, out));
     const load_model *files = cycle_files(e->cycle);

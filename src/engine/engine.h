@@ -24,8 +24,11 @@ typedef struct {
     int prefill_rows;    /* most prompt rows of a step; 0 = 512 */
     int64_t max_context; /* tokens of one sequence, prompt and answer; 0 = the model's */
     engine_kv kv;
-    int draft_rows;    /* proposals a cycle; -1 = as many as the draft makes */
-    int queue_size;    /* waiting choices; 0 = 256 */
+    int draft_rows; /* proposals a cycle; -1 = as many as the draft makes */
+    int queue_size; /* waiting choices; 0 = 256 */
+    /* Called while weights are opened, on the opening thread; NULL for none. */
+    void (*on_progress)(void *ctx, int layers_done, int layers);
+    void *progress_ctx;
     bool guards_steps; /* tests: an allocation inside a step aborts */
 } engine_options;
 

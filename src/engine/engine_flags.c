@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 
 enum { CONTEXT_DEFAULT = 64 << 10, PREFILL_ALL = 1 << 16, DRAFT_ROWS_MAX = 15 };
@@ -117,4 +118,16 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
                                                  : ENGINE_KV_F32;
     *o = out;
     return ERR_OK;
+}
+
+void engine_progress_show(void *ctx, int layers_done, int layers)
+{
+    engine_progress *p = ctx;
+    int64_t now = clock_ns();
+    if (p->start_ns == 0) p->start_ns = now;
+    bool is_last = layers_done == layers && p->shown_ns > 0;
+    if (now - p->start_ns < 1000000000 || (now - p->shown_ns < 250000000 && !is_last)) return;
+    p->shown_ns = now;
+    fprintf(stderr, "\rloading: layer %d of %d%s", layers_done, layers, is_last ? "\n" : "");
+    fflush(stderr);
 }

@@ -29,6 +29,13 @@ int engine_flags_rows(engine_flags *f, option_row *rows);
  * Returns  INVALID naming the flag, IO when there is no such model */
 status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, err *e);
 
+/* Print progress of opening to standard error once it has taken a second: set this as
+ * engine_options.on_progress with a zeroed engine_progress as its ctx. */
+typedef struct {
+    int64_t start_ns, shown_ns;
+} engine_progress;
+void engine_progress_show(void *ctx, int layers_done, int layers);
+
 /* Only the folder of the target: M, or the bundled model. */
 status engine_flags_find_model(const engine_flags *f, arena *a, const char **path, err *e);
 

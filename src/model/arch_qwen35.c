@@ -174,6 +174,7 @@ status model_load_layers(model *m, err *e)
     for (int i = 0; i < a->n_layers; i++) {
         TRY(load_mixer(m, i, e));
         TRY(load_ffn(m, i, e));
+        if (m->opt.on_progress) m->opt.on_progress(m->opt.progress_ctx, i + 1, a->n_layers);
     }
     return ERR_OK;
 }

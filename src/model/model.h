@@ -22,7 +22,10 @@ typedef struct {
     kv_format kv;
     int n_taps; /* layers whose outputs a draft reads */
     const int *taps;
-    bool keeps_layers;  /* keep every layer's output rows of the last forward (parity tests) */
+    bool keeps_layers; /* keep every layer's output rows of the last forward (parity tests) */
+    /* Called while weights are opened, on the opening thread; NULL for none. */
+    void (*on_progress)(void *ctx, int layers_done, int layers);
+    void *progress_ctx;
     bool has_penalties; /* counts are kept, [S, V] words */
 } model_options;
 
