@@ -111,12 +111,13 @@ static int lane_rows(const scan_job *j, int lane)
     return j->n_commit ? j->n_commit[lane] : first[1] - first[0];
 }
 
-/* Slices [s0, s0 + n) of value head hv of a lane, through all its rows. */
-static void scan_slices(const scan_job *j, int lane, int hv, int s0, int n, float *copy)
+/* Slices [s0, s0 + n) of value head hv of a lane, through its rows [t0, t0 + T). */
+static void scan_slices(const scan_job *j, int lane, int hv, int s0, int n, int t0, int T,
+                        float *copy)
 {
     const gdn_shape *s = &j->shape;
     int64_t C = n_channels(s), slot = cpu_i32(j->rows->lane_slot)[lane];
-    int64_t first = cpu_i32(j->rows->lane_row)[lane], slice = (int64_t)s->dk * GDN_LANES;
+    int64_t first = cpu_i32(j->rows->lane_row)[lane] + t0, slice = (int64_t)s->dk * GDN_LANES;
     int64_t key = (int64_t)(hv / (s->Hv / s->Hk)) * s->dk;
     int64_t value = 2 * (int64_t)s->Hk * s->dk + (int64_t)hv * s->dv + s0 * GDN_LANES;
     const float *row = j->qkv + first * C;
@@ -128,7 +129,7 @@ static void scan_slices(const scan_job *j, int lane, int hv, int s0, int n, floa
                  .row_stride = C,
                  .gate_stride = s->Hv,
                  .out_stride = (int64_t)s->Hv * s->dv,
-                 .T = lane_rows(j, lane),
+                 .T = T,
                  .dk = s->dk,
                  .n_slices = n};
     r.state = j->state + (slot * s->Hv + hv) * s->dk * s->dv + s0 * slice;
@@ -137,15 +138,20 @@ static void scan_slices(const scan_job *j, int lane, int hv, int s0, int n, floa
     j->c->k->gdn_slices(&r);
 }
 
-static void gated_norms(const scan_job *j, int lane, int hv)
+static void gated_norms(const scan_job *j, int lane, int hv, int t0, int T)
 {
     const gdn_shape *s = &j->shape;
-    int64_t first = cpu_i32(j->rows->lane_row)[lane];
-    for (int64_t t = first; t < first + lane_rows(j, lane); t++) {
+    int64_t first = cpu_i32(j->rows->lane_row)[lane] + t0;
+    for (int64_t t = first; t < first + T; t++) {
         int64_t at = (t * s->Hv + hv) * s->dv;
         j->c->k->gdn_out(j->out + at, j->z + at, j->norm_w, j->eps, s->dv);
     }
 }
+
+/* A head goes through its rows SCAN_ROWS at a time, so that their q and k stay in the cache for
+ * all its slices. Without `advance` the state is a copy of one pair of slices, which then takes
+ * all rows. */
+enum { SCAN_ROWS = 32 };
 
 /* Unit = (lane, value head, piece of its columns). A head in one piece is also normalised. */
 static void scan_units(void *ctx, int64_t begin, int64_t end, int worker)
@@ -157,10 +163,14 @@ static void scan_units(void *ctx, int64_t begin, int64_t end, int worker)
         int64_t head = unit / j->n_pieces;
         int piece = (int)(unit % j->n_pieces), lane = (int)(head / s->Hv), hv = (int)(head % s->Hv);
         int from = n_slices * piece / j->n_pieces, to = n_slices * (piece + 1) / j->n_pieces;
-        for (int i = from; i < to; i += GDN_SLICES)
-            scan_slices(j, lane, hv, i, to - i < GDN_SLICES ? to - i : GDN_SLICES,
-                        cpu_own(j->c, worker));
-        if (j->out && j->n_pieces == 1) gated_norms(j, lane, hv);
+        int n_rows = lane_rows(j, lane), step = j->advance ? SCAN_ROWS : n_rows;
+        for (int t = 0; t < n_rows; t += step) {
+            int T = n_rows - t < step ? n_rows - t : step;
+            for (int i = from; i < to; i += GDN_SLICES)
+                scan_slices(j, lane, hv, i, to - i < GDN_SLICES ? to - i : GDN_SLICES, t, T,
+                            cpu_own(j->c, worker));
+            if (j->out && j->n_pieces == 1) gated_norms(j, lane, hv, t, T);
+        }
     }
 }
 
@@ -168,8 +178,10 @@ static void norm_units(void *ctx, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const scan_job *j = ctx;
-    for (int64_t head = begin; head < end; head++)
-        gated_norms(j, (int)(head / j->shape.Hv), (int)(head % j->shape.Hv));
+    for (int64_t head = begin; head < end; head++) {
+        int lane = (int)(head / j->shape.Hv);
+        gated_norms(j, lane, (int)(head % j->shape.Hv), 0, lane_rows(j, lane));
+    }
 }
 
 /* The last three columns of p that each lane has now seen. Unit = (lane, run of channels). */

@@ -19,10 +19,14 @@ static void store_panel(const float *tile, int n_rows, int64_t n0, int64_t N, li
 {
     int64_t n = N - n0 < PANEL_N ? N - n0 : PANEL_N;
     for (y += n0; n_rows > 0; n_rows--, y += N, tile += TILE_PANELS * PANEL_N) {
+        float sum[PANEL_N];
+        memcpy(sum, tile, sizeof sum);
         if (out == LINEAR_ADD)
-            for (int64_t i = 0; i < n; i++) y[i] += tile[i];
+            for (int64_t i = 0; i < n; i++) sum[i] = y[i] + sum[i];
+        if (n == PANEL_N)
+            memcpy(y, sum, sizeof sum);
         else
-            memcpy(y, tile, (size_t)n * sizeof *y);
+            memcpy(y, sum, (size_t)n * sizeof *y);
     }
 }
 

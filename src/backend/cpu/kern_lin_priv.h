@@ -36,33 +36,43 @@ V16_FN v16i lin_quad(const int8_t *q)
     return v16i_set1(x);
 }
 
-/* The exact dot products of one 4-bit block. */
+/* The exact dot products of runs [from, to) of a 4-bit block, on top of d. */
+V16_FN void lin_runs4(const uint8_t *const *codes, const int8_t *const *q, int from, int to, int R,
+                      v16_dots d[LIN_R][LIN_P])
+{
+    const v16i low = v16i_set1(0x0f0f0f0f);
+    for (int c = from; c < to; c++) {
+        v16i lo[LIN_P], hi[LIN_P];
+        for (int p = 0; p < LIN_P; p++) {
+            v16i w = v16i_load(codes[p] + 64 * c);
+            lo[p] = v16i_and(w, low);
+            hi[p] = v16i_and(v16i_shr(w, 4), low);
+        }
+        for (int r = 0; r < R; r++) {
+            v16i x0 = lin_quad(q[r] + 8 * c), x1 = lin_quad(q[r] + 8 * c + 4);
+            for (int p = 0; p < LIN_P; p++) d[r][p] = v16_dots_add(d[r][p], lo[p], x0);
+            for (int p = 0; p < LIN_P; p++) d[r][p] = v16_dots_add(d[r][p], hi[p], x1);
+        }
+    }
+}
+
 V16_FN void lin_dots4(const uint8_t *const *codes, const int8_t *const *q, int group, int R,
                       v16i dot[LIN_R][LIN_P])
 {
-    const v16i low = v16i_set1(0x0f0f0f0f);
     for (int r = 0; r < R; r++)
         for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_set1(0);
-    for (int half = 0; half < group / 32; half++) { /* 8 steps of 4 codes */
+#if V16_DOTS_ARE_WIDE
+    lin_runs4(codes, q, 0, group / 8, R, dot);
+#else
+    for (int c = 0; c < group / 8; c += V16_DOTS_STEPS / 2) {
         v16_dots d[LIN_R][LIN_P];
         for (int r = 0; r < R; r++)
             for (int p = 0; p < LIN_P; p++) d[r][p] = v16_dots_zero();
-        for (int c = 4 * half; c < 4 * half + 4; c++) {
-            v16i lo[LIN_P], hi[LIN_P];
-            for (int p = 0; p < LIN_P; p++) {
-                v16i w = v16i_load(codes[p] + 64 * c);
-                lo[p] = v16i_and(w, low);
-                hi[p] = v16i_and(v16i_shr(w, 4), low);
-            }
-            for (int r = 0; r < R; r++) {
-                v16i x0 = lin_quad(q[r] + 8 * c), x1 = lin_quad(q[r] + 8 * c + 4);
-                for (int p = 0; p < LIN_P; p++) d[r][p] = v16_dots_add(d[r][p], lo[p], x0);
-                for (int p = 0; p < LIN_P; p++) d[r][p] = v16_dots_add(d[r][p], hi[p], x1);
-            }
-        }
+        lin_runs4(codes, q, c, c + V16_DOTS_STEPS / 2, R, d);
         for (int r = 0; r < R; r++)
             for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_add(dot[r][p], v16_dots_sum(d[r][p]));
     }
+#endif
 }
 
 V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int group, int R,

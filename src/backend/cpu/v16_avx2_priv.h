@@ -155,6 +155,32 @@ V16_FN v16 v16_load_i8(const int8_t *p)
     return v16_of_i(v);
 }
 
+/* 8 groups of 4. */
+V16_FN void v16_load_8by4(const float *p, __m256 v[4])
+{
+    __m256 r[4], t[4];
+    for (int i = 0; i < 4; i++) /* groups i and i + 4 */
+        r[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)),
+                                    _mm_loadu_ps(p + 4 * i + 16), 1);
+    t[0] = _mm256_unpacklo_ps(r[0], r[1]);
+    t[1] = _mm256_unpackhi_ps(r[0], r[1]);
+    t[2] = _mm256_unpacklo_ps(r[2], r[3]);
+    t[3] = _mm256_unpackhi_ps(r[2], r[3]);
+    v[0] = _mm256_shuffle_ps(t[0], t[2], 0x44);
+    v[1] = _mm256_shuffle_ps(t[0], t[2], 0xee);
+    v[2] = _mm256_shuffle_ps(t[1], t[3], 0x44);
+    v[3] = _mm256_shuffle_ps(t[1], t[3], 0xee);
+}
+
+/* 16 groups of 4: v[j] takes element j of each. */
+V16_FN void v16_load_by4(const float *p, v16 v[4])
+{
+    __m256 a[4], b[4];
+    v16_load_8by4(p, a);
+    v16_load_8by4(p + 32, b);
+    for (int j = 0; j < 4; j++) v[j] = (v16){a[j], b[j]};
+}
+
 /* The low half of each lane as 16 halves in order. */
 V16_FN __m256i v16i_halves(v16i v)
 {
@@ -242,6 +268,7 @@ V16_FN v16i v16i_dot4(v16i acc, v16i w, v16i x)
 
 /* Running sums for bytes w <= 15 in 16-bit halves: 8 additions of two products of at most
  * 15 * 127 stay below 2^15. */
+#define V16_DOTS_ARE_WIDE 0
 typedef v16i v16_dots;
 
 V16_FN v16_dots v16_dots_zero(void)

@@ -137,6 +137,24 @@ V16_FN v16 v16_load_i8(const int8_t *p)
     return v16_of_i(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
 
+/* 16 groups of 4: v[j] takes element j of each. */
+V16_FN void v16_load_by4(const float *p, v16 v[4])
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    v16 r[4], t[4];
+    for (int i = 0; i < 4; i++) r[i] = v16_load(p + 16 * i); /* groups 4 i .. in blocks of 128 bits */
+    t[0] = _mm512_unpacklo_ps(r[0], r[1]);
+    t[1] = _mm512_unpackhi_ps(r[0], r[1]);
+    t[2] = _mm512_unpacklo_ps(r[2], r[3]);
+    t[3] = _mm512_unpackhi_ps(r[2], r[3]);
+    v[0] = _mm512_shuffle_ps(t[0], t[2], 0x44);
+    v[1] = _mm512_shuffle_ps(t[0], t[2], 0xee);
+    v[2] = _mm512_shuffle_ps(t[1], t[3], 0x44);
+    v[3] = _mm512_shuffle_ps(t[1], t[3], 0xee);
+    /* block b holds groups b, b + 4, b + 8, b + 12 */
+    for (int j = 0; j < 4; j++) v[j] = _mm512_permutexvar_ps(order, v[j]);
+}
+
 /* The low byte, or the low half, of each lane. */
 V16_FN void v16i_store_i8(int8_t *p, v16i v)
 {
@@ -198,12 +216,8 @@ V16_FN int32_t v16i_hsum(v16i v)
 
 typedef v16i v16_dots;
 
-V16_FN v16_dots v16_dots_zero(void)
-{
-    return _mm512_setzero_si512();
-}
-
 #ifdef __AVX512VNNI__
+#define V16_DOTS_ARE_WIDE 1
 
 /* acc + products of 4 unsigned and 4 signed bytes a lane. */
 V16_FN v16i v16i_dot4(v16i acc, v16i w, v16i x)
@@ -216,12 +230,13 @@ V16_FN v16_dots v16_dots_add(v16_dots d, v16i w, v16i x)
     return _mm512_dpbusd_epi32(d, w, x);
 }
 
-V16_FN v16i v16_dots_sum(v16_dots d)
-{
-    return d;
-}
-
 #else
+#define V16_DOTS_ARE_WIDE 0
+
+V16_FN v16_dots v16_dots_zero(void)
+{
+    return _mm512_setzero_si512();
+}
 
 V16_FN v16i v16i_dot4(v16i acc, v16i w, v16i x)
 {

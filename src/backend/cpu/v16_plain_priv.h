@@ -65,8 +65,8 @@ V16_BINARY(v16_add, v16, a.p[i_] + b.p[i_])
 V16_BINARY(v16_sub, v16, a.p[i_] - b.p[i_])
 V16_BINARY(v16_mul, v16, a.p[i_] * b.p[i_])
 V16_BINARY(v16_div, v16, a.p[i_] / b.p[i_])
-V16_BINARY(v16i_add, v16i, a.p[i_] + b.p[i_])
-V16_BINARY(v16i_sub, v16i, a.p[i_] - b.p[i_])
+V16_BINARY(v16i_add, v16i, (v16_i4)((v16_u4)a.p[i_] + (v16_u4)b.p[i_]))
+V16_BINARY(v16i_sub, v16i, (v16_i4)((v16_u4)a.p[i_] - (v16_u4)b.p[i_]))
 V16_BINARY(v16i_mul, v16i, (v16_i4)((v16_u4)a.p[i_] * (v16_u4)b.p[i_]))
 V16_BINARY(v16i_and, v16i, a.p[i_] & b.p[i_])
 V16_BINARY(v16i_or, v16i, a.p[i_] | b.p[i_])
@@ -197,6 +197,16 @@ V16_OP v16 v16_load_i8(const int8_t *p)
     return v16_load(lanes);
 }
 
+/* 16 groups of 4: v[j] takes element j of each. */
+V16_OP void v16_load_by4(const float *p, v16 v[4])
+{
+    for (int j = 0; j < 4; j++) {
+        float lanes[16];
+        V16_LANES lanes[l_] = p[4 * l_ + j];
+        v[j] = v16_load(lanes);
+    }
+}
+
 /* The low byte, or the low half, of each lane. */
 V16_OP void v16i_store_i8(int8_t *p, v16i v)
 {
@@ -230,17 +240,13 @@ V16_OP float v16_hmax(v16 v)
 
 V16_OP int32_t v16i_hsum(v16i v)
 {
-    v16_i4 s = v.p[0] + v.p[1] + v.p[2] + v.p[3];
+    v16_i4 s = v.p[0] + v.p[1] + v.p[2] + v.p[3]; /* of bytes: nowhere near an overflow */
     return s[0] + s[1] + s[2] + s[3];
 }
 
 /* Sums of products of 4 unsigned and 4 signed bytes a lane. */
+#define V16_DOTS_ARE_WIDE 1
 typedef v16i v16_dots;
-
-V16_OP v16_dots v16_dots_zero(void)
-{
-    return v16i_set1(0);
-}
 
 V16_OP v16i v16i_dot4(v16i acc, v16i w, v16i x)
 {
@@ -256,11 +262,6 @@ V16_OP v16i v16i_dot4(v16i acc, v16i w, v16i x)
 V16_OP v16_dots v16_dots_add(v16_dots d, v16i w, v16i x)
 {
     return v16i_dot4(d, w, x);
-}
-
-V16_OP v16i v16_dots_sum(v16_dots d)
-{
-    return d;
 }
 
 #endif

@@ -6,7 +6,8 @@
  *   max     a > b ? a : b (b when one is NaN); min alike
  *   hsum    lanes (i, i + 8), then (i, i + 4), (i, i + 2), (0, 1)
  *   hsum16  lane i = hsum(v[i])
- *   dots    sums of byte products, for w <= 15, of at most 8 steps; dot4 for any w */
+ *   dots    sums of byte products for w <= 15, of at most V16_DOTS_STEPS steps unless
+ *           V16_DOTS_ARE_WIDE; dot4 for any w */
 #ifndef RIPTIDE_BACKEND_CPU_V16_PRIV_H
 #define RIPTIDE_BACKEND_CPU_V16_PRIV_H
 
