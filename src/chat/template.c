@@ -132,7 +132,9 @@ static status give(const template *t, const jbuilder *b, buf *out, segments *par
             at = b->runs[i].end;
         }
     }
-    if (out->failed || !buf_reserve(out, b->len)) {
+    bool had_failed = out->failed;
+    if (had_failed || !buf_reserve(out, b->len)) {
+        out->failed = had_failed; /* as it was: the caller may try again */
         mem_free(list);
         return err_set(e, ERR_NOMEM, t->name, -1, "no memory for the prompt");
     }
