@@ -31,7 +31,7 @@ static inline void run_on_event(void *ctx, const engine_event *ev)
     run_choice *c = &r->choice[ev->choice];
     assert_false(c->is_done);
     assert_true(c->n_text + ev->text.len < sizeof c->text);
-    memcpy(c->text + c->n_text, ev->text.ptr, ev->text.len);
+    if (ev->text.len > 0) memcpy(c->text + c->n_text, ev->text.ptr, ev->text.len);
     c->n_text += ev->text.len;
     for (int i = 0; i < ev->n_ids; i++) {
         assert_true(c->n < RUN_IDS_MAX);

@@ -1,3 +1,4 @@
+/* tags: slow */
 #include "decode/cycle.h"
 
 #include "base/mem.h"

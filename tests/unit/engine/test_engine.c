@@ -1,6 +1,5 @@
+/* tags: slow */
 #include "engine/engine.h"
-
-#include <time.h>
 
 #include "base/mem.h"
 #include "model/engine_fixture.h"
@@ -85,9 +84,13 @@ TEST(the_context_ends_a_generation_and_too_long_a_prompt_is_refused)
 
 TEST(a_context_smaller_than_a_block_or_a_slice_is_kept_to)
 {
-    engine *en = run_open(&(engine_options){.model = "models/mini-dense", .backend = "ref",
-                                            .n_threads = 1, .n_lanes = 1, .max_context = 20,
-                                            .draft = "models/mini-dense-dflash2", .draft_rows = -1});
+    engine *en = run_open(&(engine_options){.model = "models/mini-dense",
+                                            .backend = "ref",
+                                            .n_threads = 1,
+                                            .n_lanes = 1,
+                                            .max_context = 20,
+                                            .draft = "models/mini-dense-dflash2",
+                                            .draft_rows = -1});
     assert_int_equal(engine_about(en)->max_context, 20);
     int32_t ids[20];
     for (int i = 0; i < 20; i++) ids[i] = 300 + i;
@@ -290,24 +293,6 @@ TEST(close_finishes_what_is_left)
     run_submit(en, run_request(&id, 1, 50, 0, 1), &r);
     engine_close(en);
     assert_int_equal(r.choice[0].reason, ENGINE_CANCELED);
-}
-
-TEST(a_started_engine_serves_from_its_own_thread)
-{
-    static run_result r;
-    engine *en = open_mini(2);
-    err e = {0};
-    CHECK_OK(engine_start(en, &e), &e);
-    int32_t id = 406;
-    run_submit(en, run_request(&id, 1, 6, 0, 1), &r);
-    for (int i = 0; i < 20000 && engine_stats(en).finished < 1; i++) {
-        struct timespec nap = {0, 1000000};
-        nanosleep(&nap, NULL);
-    }
-    engine_stop(en);
-    assert_int_equal(r.n_done, 1);
-    assert_int_equal(r.choice[0].n, 6);
-    engine_close(en);
 }
 
 TEST(open_survives_an_allocator_that_fails)
