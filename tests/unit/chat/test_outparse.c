@@ -217,8 +217,8 @@ TEST(damaged_closing_never_loses_a_call)
     CHECK_TOOLS("<function=f>\n<parameter=s>\nx\n</parameter>\n<parameter=i>\n2\n</parameter>\n"
                 "</function>\n</tool_call>",
                 want);
-    CHECK_TOOLS("<tool_call>\n<function=f>\n" PARAM("s", "x") "oops " PARAM(
-                    "i", "2") "</function>\n</tool_call>",
+    CHECK_TOOLS("<tool_call>\n<function=f>\noops " PARAM("s", "x")
+                    PARAM("i", "2") "</function>\n</tool_call>",
                 want);
     CHECK_TOOLS(CALL(PARAM("s", "x") PARAM("i", "2") PARAM("s", "again")), want);
     CHECK_TOOLS(
