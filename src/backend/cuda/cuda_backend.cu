@@ -3,25 +3,6 @@
 
 #include "backend/backend_priv.h"
 
-#pragma weak cuda_rope_table
-#pragma weak cuda_attn_prep
-#pragma weak cuda_attn
-#pragma weak cuda_gdn_prep
-#pragma weak cuda_gdn_scan
-#pragma weak cuda_gdn_commit
-#pragma weak cuda_draft_kv_write
-#pragma weak cuda_draft_attn_prep
-#pragma weak cuda_draft_attn
-#pragma weak cuda_draft_conv
-#pragma weak cuda_draft_select
-#pragma weak cuda_sample
-#pragma weak cuda_accept
-#pragma weak cuda_count_prompt
-#pragma weak cuda_attn_scratch
-#pragma weak cuda_gdn_scratch
-#pragma weak cuda_draft_scratch
-#pragma weak cuda_sample_scratch
-
 static int64_t max64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -34,10 +15,10 @@ static int64_t scratch_bytes(const backend_limits *l)
     n = max64(n, cuda_linear_swiglu_scratch(l));
     n = max64(n, cuda_moe_ffn_scratch(l));
     n = max64(n, cuda_topk_scratch(l));
-    if (cuda_attn_scratch) n = max64(n, cuda_attn_scratch(l));
-    if (cuda_gdn_scratch) n = max64(n, cuda_gdn_scratch(l));
-    if (cuda_draft_scratch) n = max64(n, cuda_draft_scratch(l));
-    if (cuda_sample_scratch) n = max64(n, cuda_sample_scratch(l));
+    n = max64(n, cuda_attn_scratch(l));
+    n = max64(n, cuda_gdn_scratch(l));
+    n = max64(n, cuda_draft_scratch(l));
+    n = max64(n, cuda_sample_scratch(l));
     return n;
 }
 
@@ -119,7 +100,6 @@ static const backend_ops table = make_table();
 /* The device, its numbers, streams and buffers into cb. */
 static status device_open(cuda_backend *cb, const cudaDeviceProp *prop, err *e)
 {
-    cb->sm = prop->major * 10 + prop->minor;
     cb->n_sms = prop->multiProcessorCount;
     cb->smem_block_max = static_cast<int>(prop->sharedMemPerBlockOptin);
     cb->l2_bytes = prop->l2CacheSize;
@@ -153,9 +133,11 @@ extern "C" status cuda_backend_open(backend **b, const char *isa, const backend_
     if (r != cudaSuccess) {
         return err_set(e, ERR_UNSUPPORTED, "backend", -1, "the GPU: %s", cudaGetErrorString(r));
     }
+    int sm = prop.major * 10 + prop.minor;
     char name[32];
-    snprintf(name, sizeof name, "sm_%d%d", prop.major, prop.minor);
-    if (isa && strcmp(isa, name) != 0) {
+    snprintf(name, sizeof name, "sm_%d", sm);
+    if (isa && strcmp(isa, "sm_80") == 0) sm = 80; /* any newer GPU runs the kernels of sm_80 */
+    else if (isa && strcmp(isa, name) != 0) {
         return err_set(e, strncmp(isa, "sm_", 3) == 0 ? ERR_UNSUPPORTED : ERR_INVALID, "backend",
                        -1, "this GPU is '%s', not '%.20s'", name, isa);
     }
@@ -167,7 +149,8 @@ extern "C" status cuda_backend_open(backend **b, const char *isa, const backend_
     if (!cb) return err_set(e, ERR_NOMEM, "backend", -1, "cuda: %zu bytes", sizeof *cb);
     cb->base.ops = &table;
     cb->base.name = "cuda";
-    memcpy(cb->base.isa, name, sizeof name);
+    snprintf(cb->base.isa, sizeof cb->base.isa, "sm_%d", sm);
+    cb->sm = sm;
     cb->base.act = DTYPE_BF16;
     cb->base.quantises_drafts = true;
     cb->base.n_threads = 1;

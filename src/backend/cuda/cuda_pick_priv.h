@@ -16,30 +16,44 @@ extern "C" {
 enum {
     PICK_BRICK_N = 16,     /* weight rows of a brick: the M of mma m16n8k16 */
     PICK_BRICK_K = 64,     /* weight columns of a brick: four k16 steps */
-    PICK_GROUP_N = 128,    /* weight rows of a block's tile */
+    PICK_GROUP_N = 128,    /* weight rows that a split counts as one block's */
     PICK_SLICES_MAX = 8,
     PICK_SLICE_BRICKS = 8, /* fewer K than this in a slice costs more than it hides */
     PICK_BLOCKS_WANTED = 288, /* about two blocks for each of a large GPU's processors */
+    PICK_SLICE_FLOATS = PICK_BLOCKS_WANTED * PICK_GROUP_N * 64, /* room for one slice's sums */
 };
 
-/* The fixed K order of a weight [N, K]: `slices` chains of `slice_bricks` bricks each (the last
- * may be shorter, none is empty), each summed from zero in ascending K, then added in order. */
+/* The fixed K order of a weight [X, N, K]: `slices` chains of `slice_bricks` bricks each (a
+ * multiple of 4, the last may be shorter, none is empty), each summed from zero in ascending K,
+ * then added in order. Experts have one slice: many are at work at a time. */
 typedef struct {
     int n_bricks; /* K in bricks, rounded up */
     int slices, slice_bricks;
 } pick_split;
-pick_split cuda_pick_split(int64_t N, int64_t K);
+pick_split cuda_pick_split(int64_t N, int64_t K, int X);
 
-/* Rows of x in a block's tile for a call of T rows (or T rows an expert, on average): 8, 16, 32,
- * 64 or 128. Does not change any result's bits. */
-int cuda_pick_columns(int64_t T);
+/* The kernels of a linear. All run the same chain for an output. */
+typedef enum {
+    PICK_STREAM, /* few rows: weights go straight to registers */
+    PICK_TILE,   /* mma.sync over tiles in shared memory: any GPU from sm_80 on */
+    PICK_WIDE,   /* wgmma: sm_90 alone */
+} pick_kernel;
+
+/* What a block computes: `outputs` weight rows by `columns` rows of x. */
+typedef struct {
+    pick_kernel kernel;
+    int columns, outputs;
+} pick_tile;
+
+/* For weights of `bits` (16: bf16) and a call of T rows, or T rows an expert on average. */
+pick_tile cuda_pick_tile(int sm, int bits, int64_t T);
 
 /* Whether one block per slice pays (partial sums pass through memory), or a block should run all
- * slices of its tile itself: n_tiles blocks without a split. Does not change any result's bits. */
-bool cuda_pick_is_split(int64_t n_tiles, int slices, int columns);
+ * slices of its tile itself: n_tiles blocks without a split. */
+bool cuda_pick_is_split(int64_t n_tiles, int slices, pick_tile tile);
 
-/* Most tiles of a split launch part with tiles of this width: what partial sums need room for. */
-int cuda_pick_split_tiles_max(int columns);
+/* Most tiles of a split launch: what partial sums need room for. */
+int cuda_pick_split_tiles_max(pick_tile tile);
 
 /* Threads of a norm's block for rows of E values. */
 int cuda_pick_norm_threads(int64_t E);

@@ -52,10 +52,11 @@ typedef struct {
 typedef struct cuda_backend {
     backend base; /* first: backend * and cuda_backend * convert by a cast */
     int device;
-    int sm;              /* 90 for compute capability 9.0 */
+    int sm;              /* of the kernels to run: 90 for compute capability 9.0 */
     int n_sms;
     int smem_block_max;  /* bytes of dynamic shared memory that a block may ask for */
     int l2_bytes;
+    void *map_encode;    /* the driver's cuTensorMapEncodeTiled, with sm 90 */
     cudaStream_t stream; /* all ops, copies and graphs */
     cudaStream_t upload; /* weight slices, so that pinned slices overlap the read of the file */
     void *pinned[2];     /* slices of CUDA_SLICE_BYTES: what is being sent */

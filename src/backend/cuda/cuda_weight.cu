@@ -14,9 +14,8 @@ typedef struct {
     dtype type, scale_type;
     int64_t row_bytes, K;
     int n_rows; /* there; the last block of 16 may be filled up with zeros */
-    int bits, group, n_bricks, n_groups; /* groups along the padded K */
-    uint8_t *to_codes;                    /* brick 0 of the piece's first row */
-    uint8_t *to_scales;
+    int bits, group, n_bricks, brick_bytes;
+    uint8_t *to; /* brick 0 of the piece's first row */
 } repack_args;
 
 __device__ static inline float scale_value(const uint8_t *p, int64_t i, dtype type)
@@ -49,7 +48,7 @@ __global__ void repack_plain_kernel(const repack_args a)
         int64_t k = int64_t(kb) * PICK_BRICK_K + f * 16 + (lane & 3) * 2 + (j >> 1) * 8;
         w[j] = plain_bits(a, row, k) | plain_bits(a, row, k + 1) << 16;
     }
-    uint8_t *to = a.to_codes + int64_t(blockIdx.x) * dequant_brick_bytes(DEQUANT_BF16);
+    uint8_t *to = a.to + int64_t(blockIdx.x) * a.brick_bytes;
     *reinterpret_cast<uint4 *>(to + f * 512 + lane * 16) = make_uint4(w[0], w[1], w[2], w[3]);
 }
 
@@ -83,7 +82,7 @@ __global__ void repack_affine_kernel(const repack_args a, int n_total)
             words[main + p / per] |= ((lo >> main) | (hi >> main) << 16) << (p % per * ext);
         }
     }
-    uint8_t *to = a.to_codes + int64_t(brick) * dequant_brick_bytes(a.bits);
+    uint8_t *to = a.to + int64_t(brick) * a.brick_bytes;
     for (int i = 0; i < main; i++) {
         reinterpret_cast<uint32_t *>(to)[lane * main + i] = words[i];
     }
@@ -92,24 +91,27 @@ __global__ void repack_affine_kernel(const repack_args a, int n_total)
     }
 }
 
-/* repack_scales_kernel: scales and biases to pairs of bf16, 16 rows side by side.
+/* repack_scales_kernel: scales and biases to pairs of bf16, 16 rows side by side in each brick.
  *
- * Grid     (16-output blocks x groups) x 16 threads, in blocks of 128 */
+ * Grid     (bricks x groups in a brick) x 16 threads, in blocks of 128 */
 __global__ void repack_scales_kernel(const repack_args a, int n_total)
 {
     int i = blockIdx.x * REPACK_THREADS + threadIdx.x;
     if (i >= n_total) return;
-    int r = i % 16, g = i / 16 % a.n_groups, block = i / 16 / a.n_groups;
-    int row = block * PICK_BRICK_N + r;
-    int64_t per_row = a.K / a.group;
+    int in_brick = a.group == 32 ? 2 : 1;
+    int r = i % 16, h = i / 16 % in_brick, brick = i / 16 / in_brick;
+    int row = brick / a.n_bricks * PICK_BRICK_N + r;
+    int64_t k = int64_t(brick % a.n_bricks) * PICK_BRICK_K + h * 32;
     uint32_t pair = 0;
-    if (row < a.n_rows && g < per_row) {
-        pair = pack_bf16(scale_value(a.scales, row * per_row + g, a.scale_type),
-                         scale_value(a.biases, row * per_row + g, a.scale_type));
+    if (row < a.n_rows && k < a.K) {
+        int64_t at = row * (a.K / a.group) + k / a.group;
+        pair = pack_bf16(scale_value(a.scales, at, a.scale_type),
+                         scale_value(a.biases, at, a.scale_type));
     }
+    uint8_t *to = a.to + int64_t(brick) * a.brick_bytes + dequant_code_bytes(a.bits) +
+                  h * DEQUANT_SCALE_BYTES;
     /* Row r and row r + 8 lie side by side. */
-    int64_t at = (int64_t(block) * a.n_groups + g) * 16 + (r & 7) * 2 + (r >> 3);
-    reinterpret_cast<uint32_t *>(a.to_scales)[at] = pair;
+    reinterpret_cast<uint32_t *>(to)[(r & 7) * 2 + (r >> 3)] = pair;
 }
 
 /* widen_kernel: n values of a scale type to f32. */
@@ -152,7 +154,7 @@ static status table_upload(cuda_backend *cb, const tensor *t, dev_weight *w)
 typedef struct {
     int64_t row_bytes, scale_row_bytes; /* in the file */
     int64_t n_blocks;
-    int n_bricks, n_groups, bits;
+    int n_bricks, bits, brick_bytes;
 } brick_plan;
 
 static brick_plan plan_of(const dev_weight *w, const tensor *t)
@@ -164,10 +166,10 @@ static brick_plan plan_of(const dev_weight *w, const tensor *t)
     if (w->type == DTYPE_AFFINE) {
         p.row_bytes = quant_affine_row_bytes(w->K, w->bits);
         p.scale_row_bytes = w->K / w->group * (dtype_bits(t->scale_type) / 8);
-        p.n_groups = div_up(p.n_bricks * PICK_BRICK_K, w->group);
     } else {
         p.row_bytes = w->K * (dtype_bits(w->type) / 8);
     }
+    p.brick_bytes = dequant_brick_bytes(p.bits, w->group == 32);
     return p;
 }
 
@@ -181,7 +183,7 @@ static status repack_launch(cuda_backend *cb, const repack_args *a)
     repack_affine_kernel<<<div_up(n_total, REPACK_THREADS / 32), REPACK_THREADS, 0,
                            cb->upload>>>(*a, n_total);
     TRY(CUDA_LAUNCHED(cb));
-    n_total = n_blocks * a->n_groups * 16;
+    n_total *= (a->group == 32 ? 2 : 1) * 16;
     repack_scales_kernel<<<div_up<int>(n_total, REPACK_THREADS), REPACK_THREADS, 0,
                            cb->upload>>>(*a, n_total);
     return CUDA_LAUNCHED(cb);
@@ -222,9 +224,8 @@ static status brick_rows_upload(cuda_backend *cb, const tensor *m, const dev_wei
     a.bits = w->bits;
     a.group = w->group;
     a.n_bricks = p.n_bricks;
-    a.n_groups = p.n_groups;
-    a.to_codes = buf_of<uint8_t>(w->data) + block * p.n_bricks * dequant_brick_bytes(p.bits);
-    a.to_scales = buf_of<uint8_t>(w->scales) + block * p.n_groups * DEQUANT_SCALE_BYTES;
+    a.brick_bytes = p.brick_bytes;
+    a.to = buf_of<uint8_t>(w->data) + block * p.n_bricks * p.brick_bytes;
     TRY(repack_launch(cb, &a));
     return cuda_slice_give(cb);
 }
@@ -271,7 +272,7 @@ static status weight_check(const tensor *t, weight_use use, err *e)
     return ERR_OK;
 }
 
-/* Bytes of codes; *side: of scales, and once more of biases for a table. */
+/* Bytes of a weight; *side: of a table's scales, and once more of its biases. */
 static int64_t weight_bytes(const dev_weight *w, const tensor *t, int64_t *side)
 {
     *side = 0;
@@ -280,9 +281,7 @@ static int64_t weight_bytes(const dev_weight *w, const tensor *t, int64_t *side)
         return t->n_bytes;
     }
     brick_plan p = plan_of(w, t);
-    int64_t n = w->X * p.n_blocks;
-    *side = n * p.n_groups * DEQUANT_SCALE_BYTES;
-    return n * p.n_bricks * dequant_brick_bytes(p.bits);
+    return w->X * p.n_blocks * p.n_bricks * p.brick_bytes;
 }
 
 status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e)
@@ -306,15 +305,16 @@ status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight 
         }
     }
     int64_t side, bytes = scratch_round(weight_bytes(&w, t, &side));
-    int n_sides = use == WEIGHT_TABLE && side > 0 ? 2 : 1;
     side = scratch_round(side);
     dev_buf mem = {};
-    TRY(cuda_take(cb, bytes + n_sides * side, &mem, e));
+    TRY(cuda_take(cb, bytes + 2 * side, &mem, e));
     w.owned = mem.ptr;
     w.n_bytes = mem.n_bytes;
     w.data = dev_buf{mem.ptr, bytes};
-    if (side > 0) w.scales = dev_buf{static_cast<char *>(mem.ptr) + bytes, side};
-    if (n_sides == 2) w.biases = dev_buf{static_cast<char *>(mem.ptr) + bytes + side, side};
+    if (side > 0) {
+        w.scales = dev_buf{static_cast<char *>(mem.ptr) + bytes, side};
+        w.biases = dev_buf{static_cast<char *>(mem.ptr) + bytes + side, side};
+    }
     status s = use == WEIGHT_TABLE ? table_upload(cb, t, &w) : bricks_upload(cb, t, &w);
     if (s == ERR_OK) s = cuda_slices_finish(cb);
     if (s != ERR_OK) {

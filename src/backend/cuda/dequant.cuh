@@ -1,15 +1,17 @@
 /* dequant: weights as the kernels keep them, and how a code becomes a bf16 value.
  *
  * LINEAR and EXPERTS weights are repacked at upload (cuda_weight.cu) into bricks of 16 outputs x
- * 64 K, the A operands of four k16 steps (mma.cuh). A brick of b bits is 128 b bytes; the bricks
- * of 16 outputs follow one another along K; N and K are padded with zero weights.
+ * 64 K, the A operands of four k16 steps (mma.cuh). The bricks of 16 outputs follow one another
+ * along K; N and K are padded with zero weights. A brick is
  *   bf16     4 fragments x 32 lanes x 16 bytes: a lane's a0..a3
- *   affine   planes: main (4 bits wide for 4, 5, 6, 8; 2 bits for 2, 3), then the rest of the
- *            code's high bits (8: 4, 6: 2, 5: 1, 3: 1). Of a plane W bits wide a lane owns W
- *            words; a word holds 16 / W register pairs, pair p its low code at bit W p and its
- *            high code at bit 16 + W p. Pair 4 f + j is register a_j of fragment f.
- * Scales and biases, rounded to bf16 if they were not: for each 16 outputs and each group along K
- * 64 bytes: row r then row r + 8, each (scale, bias), r = 0..7.
+ *   affine   128 b bytes of codes of b bits, in planes: main (4 bits wide for 4, 5, 6, 8; 2 bits
+ *            for 2, 3), then the rest of the code's high bits (8: 4, 6: 2, 5: 1, 3: 1). Of a plane
+ *            W bits wide a lane owns W words; a word holds 16 / W register pairs, pair p its low
+ *            code at bit W p and its high code at bit 16 + W p. Pair 4 f + j is register a_j of
+ *            fragment f.
+ *            Then 64 bytes of scales and biases, rounded to bf16 if they were not: row r and row
+ *            r + 8, each (scale, bias), r = 0..7; for groups of 32 once for each half of K. (A
+ *            group of 128 stands in both its bricks: a brick is read in one piece.)
  * Value = bf16(scale * code + bias), one rounding: the same in every kernel.
  *
  * TABLE weights stay as in the file, with scales and biases in f32 (dequant_table). */
@@ -25,10 +27,16 @@ __host__ __device__ constexpr int dequant_main_bits(int bits)
 {
     return bits >= 4 ? 4 : 2;
 }
-/* Bytes of a brick; BITS is 2, 3, 4, 5, 6, 8, or 16 for bf16. */
-__host__ __device__ constexpr int dequant_brick_bytes(int bits)
+/* Bytes of a brick's codes; bits is 2, 3, 4, 5, 6, 8, or 16 for bf16. */
+__host__ __device__ constexpr int dequant_code_bytes(int bits)
 {
     return 128 * bits;
+}
+/* Bytes of a brick. */
+__host__ __device__ constexpr int dequant_brick_bytes(int bits, bool has_two_groups)
+{
+    int n_groups = bits == DEQUANT_BF16 ? 0 : has_two_groups ? 2 : 1;
+    return dequant_code_bytes(bits) + n_groups * DEQUANT_SCALE_BYTES;
 }
 
 /* A lane's share of a brick's codes. */
@@ -61,13 +69,22 @@ __device__ static inline lane_codes<BITS> dequant_load(const uint8_t *brick, int
     return c;
 }
 
-/* Pair p of a plane W bits wide, its codes moved to bit AT of each half. */
-template <int W, int AT> __device__ static inline uint32_t plane_pair(const uint32_t *w, int p)
+/* (x & MASK) | OR in one instruction: the compiler makes two of it, both with a long constant. */
+template <uint32_t MASK> __device__ static inline uint32_t and_or(uint32_t x, uint32_t into)
+{
+    uint32_t r;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(x), "n"(MASK), "r"(into));
+    return r;
+}
+
+/* Pair p of a plane W bits wide, its codes moved to bit AT of each half, or-ed into `into`. */
+template <int W, int AT>
+__device__ static inline uint32_t plane_pair(const uint32_t *w, int p, uint32_t into)
 {
     constexpr uint32_t MASK = (((1u << W) - 1) * 0x00010001u) << AT;
     uint32_t word = w[p / (16 / W)];
     int from = p % (16 / W) * W;
-    return (from >= AT ? word >> (from - AT) : word << (AT - from)) & MASK;
+    return and_or<MASK>(from >= AT ? word >> (from - AT) : word << (AT - from), into);
 }
 
 __device__ static inline __nv_bfloat162 as_pair(uint32_t u)
@@ -84,9 +101,10 @@ __device__ static inline uint32_t as_bits(__nv_bfloat162 v)
 }
 
 /* 0x4300 is bf16's 128, whose last mantissa bit is worth 1: or-ing in a code below 128 adds it. */
-__device__ static inline __nv_bfloat162 pair_from_codes(uint32_t codes)
+constexpr uint32_t DEQUANT_128 = 0x43004300u;
+__device__ static inline __nv_bfloat162 pair_less_128(uint32_t v)
 {
-    return __hsub2(as_pair(codes | 0x43004300u), as_pair(0x43004300u));
+    return __hsub2(as_pair(v), as_pair(DEQUANT_128));
 }
 
 /* Register pair p (0..15) of a lane's brick: bf16(scale * code + bias), two at a time. */
@@ -98,14 +116,25 @@ __device__ static inline uint32_t dequant_pair(const lane_codes<BITS> &c, int p,
     __nv_bfloat162 q;
     if constexpr (BITS == 8) {
         /* 16 * high + low is exact: 8 significant bits. */
-        q = __hfma2(pair_from_codes(plane_pair<4, 0>(c.ext, p)), as_pair(0x41804180u),
-                    pair_from_codes(plane_pair<4, 0>(c.main, p)));
+        q = __hfma2(pair_less_128(plane_pair<4, 0>(c.ext, p, DEQUANT_128)), as_pair(0x41804180u),
+                    pair_less_128(plane_pair<4, 0>(c.main, p, DEQUANT_128)));
     } else if constexpr (EXT > 0) {
-        q = pair_from_codes(plane_pair<MAIN, 0>(c.main, p) | plane_pair<EXT, MAIN>(c.ext, p));
+        uint32_t high = plane_pair<EXT, MAIN>(c.ext, p, DEQUANT_128);
+        q = pair_less_128(plane_pair<MAIN, 0>(c.main, p, high));
     } else {
-        q = pair_from_codes(plane_pair<MAIN, 0>(c.main, p));
+        q = pair_less_128(plane_pair<MAIN, 0>(c.main, p, DEQUANT_128));
     }
     return as_bits(__hfma2(q, scale, bias));
+}
+
+/* The scales and biases of a lane's two rows, each twice in a register. */
+struct lane_scales {
+    __nv_bfloat162 scale[2], bias[2];
+};
+__device__ static inline lane_scales dequant_scales(uint2 v)
+{
+    return {{as_pair(__byte_perm(v.x, 0, 0x1010)), as_pair(__byte_perm(v.y, 0, 0x1010))},
+            {as_pair(__byte_perm(v.x, 0, 0x3232)), as_pair(__byte_perm(v.y, 0, 0x3232))}};
 }
 
 /* ---- tables ------------------------------------------------------------------------------- */

@@ -23,51 +23,33 @@ static bool has_same_format(const dev_weight *a, const dev_weight *b)
     return linear_weight_bits(a) == linear_weight_bits(b) && a->group == b->group;
 }
 
-/* Floats of one tile's sums, one slice, for tiles this wide. */
-static int64_t tile_floats(int columns)
-{
-    return int64_t(PICK_GROUP_N) * columns;
-}
-
+/* Room for the partial sums of any split launch of at most T rows. */
 int64_t linear_partial_bytes(int64_t T)
 {
-    int64_t most = 0;
-    for (int columns = 8; columns <= cuda_pick_columns(T); columns *= 2) {
-        int64_t n = cuda_pick_split_tiles_max(columns) * tile_floats(columns);
-        if (n > most) most = n;
-    }
-    return most * PICK_SLICES_MAX * static_cast<int64_t>(sizeof(float));
+    int64_t floats = int64_t(PICK_BLOCKS_WANTED) * PICK_GROUP_N * (T <= 8 ? 8 : T <= 16 ? 16 : 64);
+    return floats * PICK_SLICES_MAX * static_cast<int64_t>(sizeof(float));
 }
 
-static int part_groups(const linear_piece *piece)
+static int part_groups(const linear_piece *piece, pick_tile tile)
 {
-    int64_t per_tile = piece->up ? PICK_GROUP_N / 2 : PICK_GROUP_N;
+    int64_t per_tile = piece->up ? tile.outputs / 2 : tile.outputs;
     return static_cast<int>(div_up(piece->w->N, per_tile));
 }
 
-static void part_init(tile_part *p, const linear_piece *piece)
+static void part_init(tile_part *p, const linear_piece *piece, pick_tile tile, int brick_bytes)
 {
     const dev_weight *w = piece->w;
-    int bits = linear_weight_bits(w);
-    pick_split split = cuda_pick_split(w->N, w->K);
-    int64_t n_blocks = div_up<int64_t>(w->N, PICK_BRICK_N);
+    pick_split split = cuda_pick_split(w->N, w->K, w->X);
     *p = tile_part{};
-    for (int i = 0; i < (piece->up ? 2 : 1); i++) {
-        const dev_weight *half = i == 0 ? w : piece->up;
-        p->codes[i] = buf_of<uint8_t>(half->data);
-        p->scales[i] = buf_of<uint8_t>(half->scales);
-    }
+    p->bricks[0] = buf_of<uint8_t>(w->data);
+    if (piece->up) p->bricks[1] = buf_of<uint8_t>(piece->up->data);
     p->y = piece->y;
     p->N = w->N;
     p->out = piece->out;
-    p->n_groups = part_groups(piece);
+    p->n_groups = part_groups(piece, tile);
     p->slices = split.slices;
     p->slice_bricks = split.slice_bricks;
-    p->expert_codes = n_blocks * split.n_bricks * dequant_brick_bytes(bits);
-    if (w->group > 0) {
-        int groups = div_up(split.n_bricks * PICK_BRICK_K, w->group);
-        p->expert_scales = n_blocks * groups * DEQUANT_SCALE_BYTES;
-    }
+    p->expert_bytes = div_up<int64_t>(w->N, PICK_BRICK_N) * split.n_bricks * brick_bytes;
 }
 
 /* What all parts of a launch share. */
@@ -79,11 +61,9 @@ static void args_init(tile_args *t, cuda_backend *cb, const bf16 *x, int T, cons
     t->ldx = w->K;
     t->K = w->K;
     t->T = T;
-    t->n_bricks = cuda_pick_split(w->N, w->K).n_bricks;
-    if (w->group > 0) {
-        t->scale_shift = w->group == 32 ? 5 : w->group == 64 ? 6 : 7;
-        t->n_scale_groups = div_up(t->n_bricks * PICK_BRICK_K, w->group);
-    }
+    t->n_bricks = cuda_pick_split(w->N, w->K, w->X).n_bricks;
+    t->has_two_groups = w->group == 32;
+    t->brick_bytes = dequant_brick_bytes(linear_weight_bits(w), w->group == 32);
     t->is_x_odd = w->K % 8 != 0 || reinterpret_cast<uintptr_t>(x) % 16 != 0;
     t->partial = partial;
     t->counters = buf_of<uint32_t>(cb->counters);
@@ -95,52 +75,75 @@ static void args_init(tile_args *t, cuda_backend *cb, const bf16 *x, int T, cons
     }
 }
 
-static cudaError_t launch_bits(int bits, int columns, dim3 grid, const tile_args *t,
-                               cudaStream_t stream)
+static cudaError_t launch_bits(int bits, pick_tile tile, bool has_slices, dim3 grid,
+                               const tile_args *t, const CUtensorMap *map, cudaStream_t stream)
 {
     switch (bits) {
-    case 2: return linear_tile_launch<2>(columns, grid, t, stream);
-    case 3: return linear_tile_launch<3>(columns, grid, t, stream);
-    case 4: return linear_tile_launch<4>(columns, grid, t, stream);
-    case 5: return linear_tile_launch<5>(columns, grid, t, stream);
-    case 6: return linear_tile_launch<6>(columns, grid, t, stream);
-    case 8: return linear_tile_launch<8>(columns, grid, t, stream);
-    default: return linear_tile_launch<DEQUANT_BF16>(columns, grid, t, stream);
+    case 2: return linear_tile_launch<2>(tile, has_slices, grid, t, map, stream);
+    case 3: return linear_tile_launch<3>(tile, has_slices, grid, t, map, stream);
+    case 4: return linear_tile_launch<4>(tile, has_slices, grid, t, map, stream);
+    case 5: return linear_tile_launch<5>(tile, has_slices, grid, t, map, stream);
+    case 6: return linear_tile_launch<6>(tile, has_slices, grid, t, map, stream);
+    case 8: return linear_tile_launch<8>(tile, has_slices, grid, t, map, stream);
+    default: return linear_tile_launch<DEQUANT_BF16>(tile, has_slices, grid, t, map, stream);
     }
+}
+
+/* The map of x [T, K] in boxes of a brick's K by a tile's rows. */
+static status map_init(cuda_backend *cb, CUtensorMap *map, const tile_args *t, pick_tile tile)
+{
+    cuuint64_t size[2] = {static_cast<cuuint64_t>(t->K), static_cast<cuuint64_t>(t->T)};
+    cuuint64_t stride[1] = {static_cast<cuuint64_t>(t->ldx) * 2};
+    cuuint32_t box[2] = {PICK_BRICK_K, static_cast<cuuint32_t>(tile.columns)}, step[2] = {1, 1};
+    auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(cb->map_encode);
+    CUresult r = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bf16 *>(t->x), size,
+                        stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return cuda_status(cb, r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue, "tensor map",
+                       __FILE__, __LINE__);
 }
 
 /* One launch: pieces of one format. */
 static status run_format(cuda_backend *cb, tile_args *t, const linear_piece *pieces,
-                         const int *index, int n, int columns, int row_tiles)
+                         const int *index, int n, pick_tile tile, int row_tiles)
 {
     int64_t n_tiles = 0, partial = 0;
     int blocks = 0, counters = 0;
-    for (int i = 0; i < n; i++) n_tiles += int64_t(part_groups(&pieces[index[i]])) * row_tiles;
+    bool has_slices = false;
+    for (int i = 0; i < n; i++) {
+        n_tiles += int64_t(part_groups(&pieces[index[i]], tile)) * row_tiles;
+    }
     for (int i = 0; i < n; i++) {
         tile_part *p = &t->part[i];
-        part_init(p, &pieces[index[i]]);
-        p->is_split = cuda_pick_is_split(n_tiles, p->slices, columns);
+        part_init(p, &pieces[index[i]], tile, t->brick_bytes);
+        p->is_split = cuda_pick_is_split(n_tiles, p->slices, tile);
         p->block_begin = blocks;
         blocks += p->n_groups * (p->is_split ? p->slices : 1);
+        has_slices |= !p->is_split && p->slices > 1;
         if (!p->is_split) continue;
         p->counter_begin = counters;
         p->partial_begin = partial;
         counters += p->n_groups * row_tiles;
-        partial += int64_t(p->n_groups) * row_tiles * p->slices * tile_floats(columns);
+        partial += int64_t(p->n_groups) * row_tiles * p->slices * tile.outputs * tile.columns;
     }
     DASSERT(counters <= CUDA_COUNTERS);
+    ASSERT(row_tiles <= 65535 && (tile.kernel != PICK_WIDE || blocks <= 65535));
     t->n_parts = n;
-    cudaError_t r = launch_bits(linear_weight_bits(pieces[index[0]].w), columns,
-                                dim3(blocks, row_tiles), t, cb->stream);
+    dim3 grid(blocks, row_tiles);
+    CUtensorMap map;
+    if (tile.kernel == PICK_WIDE) {
+        grid = dim3(row_tiles, blocks);
+        TRY(map_init(cb, &map, t, tile));
+    }
+    cudaError_t r = launch_bits(linear_weight_bits(pieces[index[0]].w), tile, has_slices, grid, t,
+                                &map, cb->stream);
     return cuda_status(cb, r, "linear", __FILE__, __LINE__);
 }
 
 status linear_run(cuda_backend *cb, const bf16 *x, int T, const linear_piece *pieces, int n,
                   const tile_experts *experts, float *partial)
 {
-    int columns = experts ? experts->columns : cuda_pick_columns(T);
-    int row_tiles = experts ? experts->n_tiles_max : div_up(T, columns);
-    ASSERT(row_tiles <= 65535);
     bool is_done[OPS_PARTS_MAX] = {};
     for (int i = 0; i < n; i++) {
         int index[OPS_PARTS_MAX], m = 0;
@@ -150,22 +153,37 @@ status linear_run(cuda_backend *cb, const bf16 *x, int T, const linear_piece *pi
             index[m++] = j;
         }
         if (m == 0) continue;
+        pick_tile tile = experts ? experts->tile
+                                 : cuda_pick_tile(cb->sm, linear_weight_bits(pieces[i].w), T);
+        int row_tiles = experts ? experts->n_tiles_max : div_up(T, tile.columns);
         tile_args t;
         args_init(&t, cb, x, T, pieces[i].w, experts, partial);
-        TRY(run_format(cb, &t, pieces, index, m, columns, row_tiles));
+        if (tile.kernel == PICK_WIDE && (t.is_x_odd || t.x_row)) {
+            tile = pick_tile{PICK_TILE, tile.columns, PICK_GROUP_N};
+        }
+        TRY(run_format(cb, &t, pieces, index, m, tile, row_tiles));
     }
     return ERR_OK;
 }
 
 status linear_open(cuda_backend *cb)
 {
-    CUDA_TRY(cb, linear_tile_open<2>());
-    CUDA_TRY(cb, linear_tile_open<3>());
-    CUDA_TRY(cb, linear_tile_open<4>());
-    CUDA_TRY(cb, linear_tile_open<5>());
-    CUDA_TRY(cb, linear_tile_open<6>());
-    CUDA_TRY(cb, linear_tile_open<8>());
-    CUDA_TRY(cb, linear_tile_open<DEQUANT_BF16>());
+    if (cb->sm == 90) {
+        cudaDriverEntryPointQueryResult found;
+        CUDA_TRY(cb, cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &cb->map_encode,
+                                                      12000, cudaEnableDefault, &found));
+        if (found != cudaDriverEntryPointSuccess) {
+            return cuda_status(cb, cudaErrorNotSupported, "cuTensorMapEncodeTiled", __FILE__,
+                               __LINE__);
+        }
+    }
+    CUDA_TRY(cb, linear_tile_open<2>(cb->sm));
+    CUDA_TRY(cb, linear_tile_open<3>(cb->sm));
+    CUDA_TRY(cb, linear_tile_open<4>(cb->sm));
+    CUDA_TRY(cb, linear_tile_open<5>(cb->sm));
+    CUDA_TRY(cb, linear_tile_open<6>(cb->sm));
+    CUDA_TRY(cb, linear_tile_open<8>(cb->sm));
+    CUDA_TRY(cb, linear_tile_open<DEQUANT_BF16>(cb->sm));
     return ERR_OK;
 }
 

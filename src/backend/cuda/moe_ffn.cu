@@ -19,7 +19,8 @@ enum {
 /* Where a pass keeps what, from the start of the scratch. */
 typedef struct {
     int64_t use_row, use, tiles, n_tiles; /* int [T K]: row, and use, of sorted place */
-    int64_t act, product;                 /* bf16 [T K, F]; f32 [T K, E], by use */
+    int64_t x;                            /* bf16 [T K, E]: rows of x in sorted places */
+    int64_t act, product;                 /* bf16 [T K, F], sorted; f32 [T K, E], by use */
     int64_t s_act, s_product, s_gate;     /* of the shared expert: bf16 [T, F], f32 [T, E], [T] */
     int64_t apart;                        /* gate and up in f32 when their formats differ */
     int64_t linear;                       /* scratch of the linears */
@@ -40,6 +41,7 @@ static moe_layout layout_of(int64_t T, int64_t E, int X, int K, int64_t F, int64
     m.use = at, at += scratch_round(n * 4);
     m.tiles = at, at += scratch_round(tiles_max(n, X, 8) * static_cast<int64_t>(sizeof(tile_rows)));
     m.n_tiles = at, at += scratch_round(4);
+    m.x = at, at += scratch_round(n * E * 2);
     m.act = at, at += scratch_round(n * F * 2);
     m.product = at, at += scratch_round(n * E * 4);
     m.s_act = at, at += scratch_round(T * shared_F * 2);
@@ -126,6 +128,17 @@ moe_sort_kernel(const int32_t *ids, int n_uses, int X, int K, int columns, int *
     }
 }
 
+/* moe_gather_kernel: rows of x into their sorted places, for the kernel that copies whole boxes.
+ *
+ * Grid     (uses); block 128
+ * Moves    T K rows of E, each way */
+__global__ void moe_gather_kernel(const bf16 *x, const int *use_row, bf16 *sorted, int64_t E)
+{
+    const uint4 *from = reinterpret_cast<const uint4 *>(x + use_row[blockIdx.x] * E);
+    uint4 *to = reinterpret_cast<uint4 *>(sorted + blockIdx.x * E);
+    for (int i = threadIdx.x; i < E / 8; i += blockDim.x) to[i] = from[i];
+}
+
 /* moe_sum_kernel: h += sum_k w_k product_k, then + sigmoid(gate) shared.
  *
  * Grid     (E / 256, T); block 256
@@ -154,19 +167,37 @@ status moe_ffn_open(cuda_backend *cb)
     return ERR_OK;
 }
 
+/* Rows are cut once for gate, up and down: the tile must suit the widest codes of the three. */
+static pick_tile experts_tile(const cuda_backend *cb, const moe_ffn_args *a, int n_uses)
+{
+    int bits = linear_weight_bits(a->gate);
+    if (linear_weight_bits(a->up) > bits) bits = linear_weight_bits(a->up);
+    if (linear_weight_bits(a->down) > bits) bits = linear_weight_bits(a->down);
+    return cuda_pick_tile(cb->sm, bits, div_up(n_uses, a->X));
+}
+
 static status run_experts(cuda_backend *cb, const moe_ffn_args *a, const moe_layout *m,
                           const bf16 *x, const int32_t *ids, int T)
 {
-    int n = T * a->K, columns = cuda_pick_columns(div_up(n, a->X));
+    int n = T * a->K;
+    pick_tile tile = experts_tile(cb, a, n);
     int *use_row = scratch_at<int>(cb, m->use_row), *use = scratch_at<int>(cb, m->use);
     tile_rows *tiles = scratch_at<tile_rows>(cb, m->tiles);
     int *n_tiles = scratch_at<int>(cb, m->n_tiles);
     moe_sort_kernel<<<1, MOE_SORT_WARPS * 32, sort_shared_bytes(a->X), cb->stream>>>(
-        ids, n, a->X, a->K, columns, use_row, use, tiles, n_tiles);
+        ids, n, a->X, a->K, tile.columns, use_row, use, tiles, n_tiles);
     TRY(CUDA_LAUNCHED(cb));
-    int most = static_cast<int>(tiles_max(n, a->X, columns));
-    tile_experts in = {tiles, n_tiles, use_row, nullptr, most, columns};
-    tile_experts out = {tiles, n_tiles, nullptr, use, most, columns};
+    int most = static_cast<int>(tiles_max(n, a->X, tile.columns));
+    tile_experts in = {tiles, n_tiles, use_row, nullptr, most, tile};
+    bool is_x_odd = a->E % 8 != 0 || reinterpret_cast<uintptr_t>(x) % 16 != 0;
+    if (tile.kernel == PICK_WIDE && !is_x_odd) {
+        bf16 *sorted = scratch_at<bf16>(cb, m->x);
+        moe_gather_kernel<<<n, 128, 0, cb->stream>>>(x, use_row, sorted, a->E);
+        TRY(CUDA_LAUNCHED(cb));
+        x = sorted;
+        in.x_row = nullptr;
+    }
+    tile_experts out = {tiles, n_tiles, nullptr, use, most, tile};
     float *partial = scratch_at<float>(cb, m->linear);
     bf16 *act = scratch_at<bf16>(cb, m->act);
     if (linear_is_pair(a->gate, a->up)) {

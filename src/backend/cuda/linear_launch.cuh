@@ -1,0 +1,93 @@
+/* linear_launch.cuh: from (width, tile) to a kernel; included once a width by linear_bits*.cu. */
+#ifndef RIPTIDE_BACKEND_CUDA_LINEAR_LAUNCH_CUH
+#define RIPTIDE_BACKEND_CUDA_LINEAR_LAUNCH_CUH
+
+#include "backend/cuda/linear_stream.cuh"
+#include "backend/cuda/linear_tile.cuh"
+#include "backend/cuda/linear_wide.cuh"
+
+typedef struct {
+    void (*kernel)(const tile_args);                  /* stream, tile */
+    void (*wide)(const tile_args, const CUtensorMap); /* or this one */
+    int threads, shared;
+} tile_choice;
+
+template <int BITS, int NT> static tile_choice stream_choice(bool has_two)
+{
+    using S = stream_shape<NT>;
+    tile_choice c = {linear_stream_kernel<BITS, NT, false>, nullptr, S::THREADS, S::SHARED};
+    if constexpr (BITS != DEQUANT_BF16) {
+        if (has_two) c.kernel = linear_stream_kernel<BITS, NT, true>;
+    }
+    return c;
+}
+template <int BITS, int NT, int WN> static tile_choice block_choice(void)
+{
+    using S = tile_shape<BITS, NT, WN>;
+    return {linear_tile_kernel<BITS, NT, WN>, nullptr, S::THREADS, S::SHARED};
+}
+template <int BITS, int COLUMNS> static tile_choice wide_choice(bool has_slices)
+{
+    if (has_slices) {
+        using S = wide_shape<BITS, COLUMNS, true>;
+        return {nullptr, linear_wide_kernel<BITS, COLUMNS, true>, S::THREADS, S::SHARED};
+    }
+    using S = wide_shape<BITS, COLUMNS, false>;
+    return {nullptr, linear_wide_kernel<BITS, COLUMNS, false>, S::THREADS, S::SHARED};
+}
+
+template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, bool has_two)
+{
+    if (t.kernel == PICK_STREAM) {
+        return t.columns == 8 ? stream_choice<BITS, 1>(has_two) : stream_choice<BITS, 2>(has_two);
+    }
+    if (t.kernel == PICK_WIDE) {
+        if (t.columns == 32) return wide_choice<BITS, 32>(has_slices);
+        if constexpr (BITS <= 6) {
+            if (t.columns == 128) return wide_choice<BITS, 128>(has_slices);
+        }
+        return wide_choice<BITS, 64>(has_slices);
+    }
+    if (t.columns == 32) return block_choice<BITS, 4, 1>();
+    if (t.columns == 64) return block_choice<BITS, 8, 1>();
+    return block_choice<BITS, 8, 2>();
+}
+
+template <int BITS>
+cudaError_t linear_tile_launch(pick_tile tile, bool has_slices, dim3 grid, const tile_args *a,
+                               const CUtensorMap *map, cudaStream_t stream)
+{
+    tile_choice c = choice_of<BITS>(tile, has_slices, a->has_two_groups);
+    if (c.wide) {
+        c.wide<<<grid, c.threads, c.shared, stream>>>(*a, *map);
+    } else {
+        c.kernel<<<grid, c.threads, c.shared, stream>>>(*a);
+    }
+    return cudaPeekAtLastError();
+}
+
+template <int BITS> static cudaError_t choice_open(pick_tile tile)
+{
+    for (int way = 0; way < 4; way++) {
+        tile_choice c = choice_of<BITS>(tile, way & 1, way & 2);
+        const void *kernel = c.wide ? reinterpret_cast<const void *>(c.wide)
+                                    : reinterpret_cast<const void *>(c.kernel);
+        cudaError_t r = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             c.shared);
+        if (r != cudaSuccess) return r;
+    }
+    return cudaSuccess;
+}
+
+template <int BITS> cudaError_t linear_tile_open(int sm)
+{
+    for (int64_t T = 8; T <= 128; T *= 2) {
+        /* Rows that are not whole pieces fall back to sm_80's kernels. */
+        cudaError_t r = choice_open<BITS>(cuda_pick_tile(80, BITS, T));
+        if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_tile(sm, BITS, T));
+        if (r != cudaSuccess) return r;
+    }
+    return cudaSuccess;
+}
+
+#endif
