@@ -66,11 +66,11 @@ static inline const rendered *render(const char *source, const char *vars)
 }
 
 /* The template with these variables must give that text. */
-#define CHECK_RENDER(source, vars, want)                                                     \
-    do {                                                                                     \
-        const rendered *r_ = render(source, vars);                                           \
-        if (r_->s) fail_msg("%s: %s: %s", source, status_name(r_->s), r_->e.msg);            \
-        if (strcmp(r_->text, want)) fail_msg("%s: '%s', want '%s'", source, r_->text, want); \
+#define CHECK_RENDER(source, vars, want)                                                          \
+    do {                                                                                          \
+        const rendered *r_ = render(source, vars);                                                \
+        if (r_->s) fail_msg("%s: %s: %s", source, status_name(r_->s), r_->e.msg);                 \
+        if (strcmp(r_->text, want) != 0) fail_msg("%s: '%s', want '%s'", source, r_->text, want); \
     } while (0)
 
 /* It must be refused, at that line and column. */
@@ -79,8 +79,8 @@ static inline const rendered *render(const char *source, const char *vars)
         char at_[60];                                                                     \
         const rendered *r_ = render(source, "{}");                                        \
         snprintf(at_, sizeof at_, "line %d column %d: ", line, column);                   \
-        if (r_->s != status_ || strncmp(r_->e.msg, at_, strlen(at_)) ||                   \
-            strcmp(r_->e.where, "test"))                                                  \
+        if (r_->s != status_ || strncmp(r_->e.msg, at_, strlen(at_)) != 0 ||              \
+            strcmp(r_->e.where, "test") != 0)                                             \
             fail_msg("%s: %s '%s', want %s at %s", source, status_name(r_->s), r_->e.msg, \
                      status_name(status_), at_);                                          \
     } while (0)

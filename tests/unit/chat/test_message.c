@@ -100,10 +100,10 @@ TEST(text_parts_become_one_string_and_others_stay_parts)
     CHECK_BAD("[{\"role\":\"user\",\"content\":7}]", ERR_FORMAT, "/messages/0/content");
 }
 
-#define ASSISTANT(content, arguments)                                                                            \
-    "{\"role\":\"assistant\"" content                                                                            \
-    ",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":" arguments \
-    "}}]}"
+#define ASSISTANT(content, arguments)                                                    \
+    "{\"role\":\"assistant\"" content                                                    \
+    ",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\"," \
+    "\"arguments\":" arguments "}}]}"
 
 TEST(null_missing_and_empty_content_are_the_same)
 {
@@ -313,10 +313,11 @@ TEST(a_file_holds_messages_or_a_request)
 
 TEST(every_allocation_may_fail)
 {
+#define PARTS "{\"role\":\"user\",\"content\":[{\"text\":\"x\"},{\"type\":\"image\"}]}"
+#define CUT_CALL ASSISTANT("", "\"{\\\"a\\\":[1\"")
+#define REST "\"tools\":[{\"name\":\"f\",\"cache_control\":1}],\"reasoning_effort\":\"low\""
     static const char request[] = "{\"messages\":[" SYSTEM("a") "," DEVELOPER(
-        "b") ",{\"role\":\"user\",\"content\":[{\"type\":"
-             "\"text\",\"text\":\"x\"},{\"type\":\"image\"}]}," ASSISTANT("", "\"{\\\"a\\\":[1\"") "," SYSTEM(
-                 "s") "],\"tools\":[{\"name\":\"f\",\"cache_control\":1}],\"reasoning_effort\":\"low\"}";
+        "b") "," PARTS "," CUT_CALL "," SYSTEM("s") "]," REST "}";
     template_caps strict = able;
     strict.has_later_system = strict.has_developer = false;
     strict.wants_text_arguments = true;

@@ -4,11 +4,13 @@
 
 static const char tools_text[] =
     "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\","
-    "\"properties\":{\"s\":{\"type\":\"string\"},\"i\":{\"type\":\"integer\"},\"n\":{\"type\":\"number\"},"
+    "\"properties\":{\"s\":{\"type\":\"string\"},\"i\":{\"type\":\"integer\"},"
+    "\"n\":{\"type\":\"number\"},"
     "\"b\":{\"type\":\"boolean\"},\"o\":{\"type\":\"object\"},\"l\":{\"type\":\"array\",\"items\":"
     "{\"type\":\"integer\"}},\"z\":{\"type\":\"null\"},\"opt\":{\"anyOf\":[{\"type\":\"string\"},"
-    "{\"type\":\"null\"}]},\"a\":{\"anyOf\":[{\"type\":\"number\"}]},\"r\":{\"$ref\":\"#/$defs/p\"},"
-    "\"u\":{}},\"$defs\":{\"p\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"number\"}}}}}}},"
+    "{\"type\":\"null\"}]},\"a\":{\"anyOf\":[{\"type\":\"number\"}]},"
+    "\"r\":{\"$ref\":\"#/$defs/p\"},\"u\":{}},\"$defs\":{\"p\":{\"type\":\"object\","
+    "\"properties\":{\"x\":{\"type\":\"number\"}}}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]";
 
 typedef struct {
@@ -90,7 +92,7 @@ static void check(const char *text, bool in_reasoning, bool has_tools, const cha
 {
     for (size_t step = 0; step < 12; step++) {
         const char *got = parse_cut(text, in_reasoning, has_tools, step);
-        if (strcmp(got, want)) fail_msg("%s\n by %zu: %s\n   want: %s", text, step, got, want);
+        if (strcmp(got, want) != 0) fail_msg("%s\n by %zu: %s\n   want: %s", text, step, got, want);
     }
 }
 #define CHECK_TOOLS(text, want) check(text, false, true, want)
@@ -320,7 +322,8 @@ TEST(any_way_of_cutting_gives_the_same)
         snprintf(whole, sizeof whole, "%s", parse_cut(text, in_reasoning, true, 0));
         size_t step = 1 + test_random(&seed) % 5;
         const char *cut = parse_cut(text, in_reasoning, true, step);
-        if (strcmp(whole, cut)) fail_msg("%s\n whole: %s\n by %zu: %s", text, whole, step, cut);
+        if (strcmp(whole, cut) != 0)
+            fail_msg("%s\n whole: %s\n by %zu: %s", text, whole, step, cut);
     }
 }
 

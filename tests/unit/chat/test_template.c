@@ -296,7 +296,7 @@ TEST(vectors_of_the_specification_match)
         open_fixture(&f, cases[i].messages, cases[i].tools, cases[i].kwargs);
         CHECK_OK(template_render(t, &f.in, &f.out, NULL, &f.e), &f.e);
         sha256_text(buf_str(&f.out), digest);
-        if (f.out.len != cases[i].n_bytes || strncmp(digest, cases[i].sha256, 16))
+        if (f.out.len != cases[i].n_bytes || strncmp(digest, cases[i].sha256, 16) != 0)
             fail_msg("%s: %zu bytes, %s", cases[i].name, f.out.len, digest);
         close_fixture(&f);
     }
@@ -307,11 +307,14 @@ TEST(vectors_of_the_specification_match)
 
 static const char everything[] =
     "{%- macro m(a, b='x') -%}{{ a ~ b ~ varargs }}{%- endmacro -%}"
-    "{% set ns = namespace(n=0) %}{% for m2 in messages if m2.role %}{% set ns.n = ns.n + loop.index %}"
+    "{% set ns = namespace(n=0) %}{% for m2 in messages if m2.role %}"
+    "{% set ns.n = ns.n + loop.index %}"
     "{{ '%s|%d' % (m2.role, loop.length) }}{{ m2.content | default('', true) | trim | upper }}"
-    "{{ m(m2 | tojson, 1, 2) }}{% endfor %}{{ ns.n }}{{ [3, 1] | sort | map('string') | join(',') }}"
+    "{{ m(m2 | tojson, 1, 2) }}{% endfor %}{{ ns.n }}"
+    "{{ [3, 1] | sort | map('string') | join(',') }}"
     "{% set x %}{{ 'a b'.split() }}{% endset %}{{ x | replace('a', 'c') }}"
-    "{{ {'a': [1, 2.5]} }}{{ '{:>5}'.format('é') }}{{ range(3) | list }}{{ messages | groupby('role') }}";
+    "{{ {'a': [1, 2.5]} }}{{ '{:>5}'.format('é') }}{{ range(3) | list }}"
+    "{{ messages | groupby('role') }}";
 
 TEST(open_and_render_survive_every_allocation_that_fails)
 {
