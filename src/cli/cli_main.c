@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/bench.h"
 #include "build_id.h"
 #include "cli/command_priv.h"
 #include "server/server.h"
@@ -19,6 +20,7 @@ static const command commands[] = {
     {"tokenize", command_tokenize, "text to token ids"},
     {"template", command_template, "render messages with the model's chat template"},
     {"info", command_info, "geometry, formats and memory plan of a model"},
+    {"bench", bench_command, "measure, and write models to measure with"},
 };
 
 static void print_usage(FILE *to)

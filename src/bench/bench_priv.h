@@ -1,0 +1,16 @@
+/* bench: what the subcommands share. */
+#ifndef RIPTIDE_BENCH_BENCH_PRIV_H
+#define RIPTIDE_BENCH_BENCH_PRIV_H
+
+#include "base/option.h"
+
+/* argv[0] = the subcommand. Return the exit status. */
+int bench_make_model(int argc, char **argv);
+int bench_decode_profile(int argc, char **argv);
+
+/* Parse flags only. Returns -1 to go on, else the exit status (help: 0, wrong flag: 2). */
+int bench_parse(const option_row *rows, const char *usage, int argc, char **argv);
+/* Print the error to standard error; returns 1. */
+int bench_fail(const char *command, const err *e);
+
+#endif
