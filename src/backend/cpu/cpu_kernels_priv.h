@@ -23,6 +23,7 @@ enum {
 typedef struct {
     panel_format format;
     const uint8_t *panel[TILE_PANELS];
+    const uint8_t *next[TILE_PANELS]; /* panels to be fetched meanwhile, or NULL */
     int n_panels, n_rows;
     int64_t K;
     const int8_t *q[TILE_ROWS];    /* [K], the int8 kinds */
@@ -73,7 +74,9 @@ typedef struct {
     void (*lin[PANEL_KINDS])(const lin_tile *t);
     /* x[k] to int8, symmetric per group; scale[g], sum[g] = scale * sum of codes. */
     void (*quantise)(const float *x, int64_t k, int group, int8_t *q, float *scale, float *sum);
-    void (*swiglu)(const float *gate, const float *up, int64_t n, float *y);
+    /* y[row][i] = silu(gate[row][i]) * up[row][i], i < n <= 16; rows of gate and up as in a tile. */
+    void (*swiglu)(const float *gate, const float *up, int n_rows, int n, float *y,
+                   int64_t stride);
 
     void (*rmsnorm)(const float *x, const float *w, float eps, int64_t n, float *y);
     float (*dot)(const float *x, const float *y, int64_t n);

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "backend/cpu/cpu_priv.h"
+#include "backend/cpu/cpu_tile_priv.h"
 #include "backend/cpu/cpu_topk_priv.h"
 
 /* ---- router ------------------------------------------------------------------------------- */
@@ -39,7 +39,8 @@ typedef struct {
     float *s_down;   /* [T, E] */
     float *sigmoid;  /* [T] */
     int n_active;
-    cpu_quant x[2], q_act, q_s_act; /* x by group: 64, 32 */
+    cpu_side gate, up, s_gate, s_up, s_sigmoid; /* they meet x */
+    cpu_side w_down, w_s_down;                  /* they meet act, s_act */
 } moe_job;
 
 static int64_t take(int64_t *at, int64_t n_elements)
@@ -108,34 +109,28 @@ static void sort_uses(moe_job *j)
 
 /* gate and up of one panel for n rows: row i belongs to use[i] (to row i of x with use NULL) and
  * its activations go to act row i. */
-static void gate_up_panel(const moe_job *j, const dev_weight *gate, const dev_weight *up, int64_t e,
+static void gate_up_panel(const moe_job *j, const cpu_side *gate, const cpu_side *up, int64_t e,
                           int64_t p, const int32_t *use, int n, float *act)
 {
-    const cpu_kernels *k = j->c->k;
-    float tile[2][TILE_ROWS * TILE_PANELS * PANEL_N];
-    int64_t n0 = p * PANEL_N, width = gate->N - n0 < PANEL_N ? gate->N - n0 : PANEL_N;
-    const dev_weight *w[2] = {gate, up};
-    for (int i = 0, n_rows; i < n; i += n_rows) {
-        n_rows = cpu_tile_rows(k, cpu_weight_format(gate).kind, n - i);
-        for (int s = 0; s < 2; s++) {
-            lin_tile t = {.format = cpu_weight_format(w[s]), .K = w[s]->K, .n_panels = 1,
-                          .n_rows = n_rows, .out = tile[s]};
-            t.panel[0] = cpu_weight_panel(w[s], e, p);
-            bool is_fused = gate->layout == up->layout;
-            if (is_fused) {
-                t.n_panels = 2;
-                t.panel[1] = cpu_weight_panel(up, e, p);
-            }
+    const cpu_side *sides[2] = {gate, up};
+    float out[2][TILE_ROWS * TILE_PANELS * PANEL_N];
+    bool is_alike = memcmp(&gate->format, &up->format, sizeof up->format) == 0;
+    const float *up_out = is_alike ? out[0] + PANEL_N : out[1];
+    int64_t n0 = p * PANEL_N;
+    int width = gate->N - n0 < PANEL_N ? (int)(gate->N - n0) : PANEL_N;
+    for (int i = 0, step = cpu_side_rows(gate, n); i < n; i += step) {
+        int n_rows = n - i < step ? n - i : step;
+        for (int s = 0; s < (is_alike ? 1 : 2); s++) {
+            lin_tile t = cpu_side_tile(sides[s], out[s]);
+            t.n_rows = n_rows;
+            t.n_panels = is_alike ? 2 : 1;
+            t.panel[0] = cpu_side_panel(sides[s], e, p);
+            t.panel[1] = cpu_side_panel(up, e, p);
             for (int r = 0; r < n_rows; r++)
-                cpu_tile_row(&t, r, &j->x[t.format.group == 32], cpu_f32(j->a->x),
-                             use ? use[i + r] / j->a->K : i + r);
-            k->lin[t.format.kind](&t);
-            if (is_fused) break;
+                cpu_side_row(sides[s], &t, r, use ? use[i + r] / j->a->K : i + r);
+            sides[s]->run(&t);
         }
-        const float *up_tile = gate->layout == up->layout ? tile[0] + PANEL_N : tile[1];
-        for (int r = 0; r < n_rows; r++)
-            k->swiglu(tile[0] + r * TILE_PANELS * PANEL_N, up_tile + r * TILE_PANELS * PANEL_N,
-                      width, act + (i + r) * gate->N + n0);
+        gate->k->swiglu(out[0], up_out, n_rows, width, act + i * gate->N + n0, gate->N);
     }
 }
 
@@ -145,11 +140,10 @@ static void gate_up_units(void *ctx, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const moe_job *j = ctx;
-    const moe_ffn_args *a = j->a;
     for (int64_t unit = begin; unit < end; unit++) {
         int e = j->active[unit % j->n_active];
-        gate_up_panel(j, a->gate, a->up, e, unit / j->n_active, j->use + j->first[e],
-                      j->first[e + 1] - j->first[e], j->act + (int64_t)j->first[e] * a->F);
+        gate_up_panel(j, &j->gate, &j->up, e, unit / j->n_active, j->use + j->first[e],
+                      j->first[e + 1] - j->first[e], j->act + (int64_t)j->first[e] * j->a->F);
     }
 }
 
@@ -158,29 +152,25 @@ static void shared_units(void *ctx, int64_t begin, int64_t end, int worker)
     (void)worker;
     const moe_job *j = ctx;
     for (int64_t p = begin; p < end; p++)
-        gate_up_panel(j, j->a->s_gate, j->a->s_up, 0, p, NULL, j->a->T, j->s_act);
+        gate_up_panel(j, &j->s_gate, &j->s_up, 0, p, NULL, j->a->T, j->s_act);
 }
 
-/* Panels p, p + 1 of one expert's down for n consecutive rows of act. */
-static void down_panels(const moe_job *j, const dev_weight *w, int64_t e, int64_t p,
-                        const cpu_quant *v, const float *act, int64_t row0, int n, float *out)
+/* Panels p, p + 1 of one expert's down for n rows of act from row0 on. */
+static void down_panels(const cpu_side *w, int64_t e, int64_t p, int64_t row0, int n, float *out)
 {
-    const cpu_kernels *k = j->c->k;
     float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
-    lin_tile t = {.format = cpu_weight_format(w), .K = w->K, .out = tile};
-    int64_t n_panels = cpu_weight_panels(w);
-    t.n_panels = n_panels - p < TILE_PANELS ? (int)(n_panels - p) : TILE_PANELS;
-    for (int i = 0; i < t.n_panels; i++) t.panel[i] = cpu_weight_panel(w, e, p + i);
-    for (int i = 0; i < n; i += t.n_rows) {
-        t.n_rows = cpu_tile_rows(k, t.format.kind, n - i);
-        for (int r = 0; r < t.n_rows; r++) cpu_tile_row(&t, r, v, act, row0 + i + r);
-        k->lin[t.format.kind](&t);
-        for (int r = 0; r < t.n_rows; r++) {
-            int64_t n0 = p * PANEL_N, width = t.n_panels * PANEL_N;
-            if (width > w->N - n0) width = w->N - n0;
+    lin_tile t = cpu_side_tile(w, tile);
+    int64_t n0 = p * PANEL_N, width = TILE_PANELS * PANEL_N;
+    if (width > w->N - n0) width = w->N - n0;
+    t.n_panels = w->n_panels - p < TILE_PANELS ? (int)(w->n_panels - p) : TILE_PANELS;
+    for (int i = 0; i < t.n_panels; i++) t.panel[i] = cpu_side_panel(w, e, p + i);
+    for (int i = 0, step = cpu_side_rows(w, n); i < n; i += step) {
+        t.n_rows = n - i < step ? n - i : step;
+        for (int r = 0; r < t.n_rows; r++) cpu_side_row(w, &t, r, row0 + i + r);
+        w->run(&t);
+        for (int r = 0; r < t.n_rows; r++)
             memcpy(out + (row0 + i + r) * w->N + n0, tile + r * TILE_PANELS * PANEL_N,
                    (size_t)width * sizeof *out);
-        }
     }
 }
 
@@ -190,8 +180,8 @@ static void down_units(void *ctx, int64_t begin, int64_t end, int worker)
     const moe_job *j = ctx;
     for (int64_t unit = begin; unit < end; unit++) {
         int e = j->active[unit % j->n_active];
-        down_panels(j, j->a->down, e, unit / j->n_active * TILE_PANELS, &j->q_act, j->act,
-                    j->first[e], j->first[e + 1] - j->first[e], j->down);
+        down_panels(&j->w_down, e, unit / j->n_active * TILE_PANELS, j->first[e],
+                    j->first[e + 1] - j->first[e], j->down);
     }
 }
 
@@ -200,8 +190,7 @@ static void shared_down_units(void *ctx, int64_t begin, int64_t end, int worker)
     (void)worker;
     const moe_job *j = ctx;
     for (int64_t unit = begin; unit < end; unit++)
-        down_panels(j, j->a->s_down, 0, unit * TILE_PANELS, &j->q_s_act, j->s_act, 0, j->a->T,
-                    j->s_down);
+        down_panels(&j->w_s_down, 0, unit * TILE_PANELS, 0, j->a->T, j->s_down);
 }
 
 /* h += sum_k w_k down_k + sigmoid * shared, in the order of ids. */
@@ -232,49 +221,49 @@ static void combine_rows(void *ctx, int64_t begin, int64_t end, int worker)
 /* sigmoid(x s_sigmoid^T) of every row. */
 static void shared_weights(const moe_job *j)
 {
-    const dev_weight *w = j->a->s_sigmoid;
+    const cpu_side *w = &j->s_sigmoid;
     float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
-    lin_tile t = {.format = cpu_weight_format(w), .K = w->K, .n_panels = 1, .out = tile};
-    t.panel[0] = cpu_weight_panel(w, 0, 0);
-    for (int row = 0; row < j->a->T; row += t.n_rows) {
-        t.n_rows = cpu_tile_rows(j->c->k, t.format.kind, j->a->T - row);
-        for (int r = 0; r < t.n_rows; r++)
-            cpu_tile_row(&t, r, &j->x[t.format.group == 32], cpu_f32(j->a->x), row + r);
-        j->c->k->lin[t.format.kind](&t);
+    lin_tile t = cpu_side_tile(w, tile);
+    t.n_panels = 1;
+    t.panel[0] = cpu_side_panel(w, 0, 0);
+    for (int row = 0, step = cpu_side_rows(w, j->a->T); row < j->a->T; row += step) {
+        t.n_rows = j->a->T - row < step ? j->a->T - row : step;
+        for (int r = 0; r < t.n_rows; r++) cpu_side_row(w, &t, r, row + r);
+        w->run(&t);
         for (int r = 0; r < t.n_rows; r++)
             j->sigmoid[row + r] = tile[r * TILE_PANELS * PANEL_N];
     }
-    j->c->k->sigmoid(j->sigmoid, j->a->T, j->sigmoid);
+    w->k->sigmoid(j->sigmoid, j->a->T, j->sigmoid);
 }
 
-static void quantise_x(moe_job *j)
+static void open_x(moe_job *j)
 {
     const moe_ffn_args *a = j->a;
     const dev_weight *w[] = {a->gate, a->up, a->s_gate, a->s_up, a->s_sigmoid};
+    cpu_side *sides[] = {&j->gate, &j->up, &j->s_gate, &j->s_up, &j->s_sigmoid};
+    int n = a->s_gate ? 5 : 2;
     bool wants[2] = {false, false};
-    for (size_t i = 0; i < sizeof w / sizeof *w; i++) {
-        if (!w[i]) continue;
+    cpu_quant quant[2];
+    for (int i = 0; i < n; i++) {
         panel_format f = cpu_weight_format(w[i]);
         if (panel_is_int8(f.kind)) wants[f.group == 32] = true;
     }
     for (int g = 0; g < 2; g++) {
-        j->x[g] = cpu_quant_at(j->c, g * cpu_align64((int64_t)a->T * a->E), a->E, g ? 32 : 64);
-        if (wants[g]) cpu_quant_rows(j->c, cpu_f32(a->x), a->T, j->x[g]);
+        quant[g] = cpu_quant_at(j->c, g * cpu_align64((int64_t)a->T * a->E), a->E, g ? 32 : 64);
+        if (wants[g]) cpu_quant_rows(j->c, cpu_f32(a->x), a->T, quant[g]);
     }
+    for (int i = 0; i < n; i++) *sides[i] = cpu_side_of(j->c->k, w[i], quant, cpu_f32(a->x));
 }
 
-/* The activations in the place of x, which is not needed any more. */
-static void quantise_act(moe_job *j)
+/* n rows of activations for a down weight, quantised at `at` in the place of x, which is not
+ * needed any more. */
+static cpu_side open_act(const moe_job *j, const dev_weight *w, const float *act, int64_t n,
+                         int64_t at)
 {
-    const moe_ffn_args *a = j->a;
-    int64_t uses = (int64_t)a->T * a->K;
-    panel_format f = cpu_weight_format(a->down);
-    j->q_act = cpu_quant_at(j->c, 0, a->F, f.group == 32 ? 32 : 64);
-    if (panel_is_int8(f.kind)) cpu_quant_rows(j->c, j->act, uses, j->q_act);
-    if (!a->s_down) return;
-    f = cpu_weight_format(a->s_down);
-    j->q_s_act = cpu_quant_at(j->c, cpu_align64(uses * a->F), a->shared_F, f.group == 32 ? 32 : 64);
-    if (panel_is_int8(f.kind)) cpu_quant_rows(j->c, j->s_act, a->T, j->q_s_act);
+    panel_format f = cpu_weight_format(w);
+    cpu_quant v = cpu_quant_at(j->c, at, w->K, f.group == 32 ? 32 : 64);
+    if (panel_is_int8(f.kind)) cpu_quant_rows(j->c, act, n, v);
+    return cpu_side_of(j->c->k, w, (cpu_quant[]){v, v}, act);
 }
 
 static int64_t panel_pairs(const dev_weight *w)
@@ -291,13 +280,16 @@ status cpu_moe_ffn(backend *b, const moe_ffn_args *a)
     TRY(cpu_need(c, "moe_ffn", 0, s.shared, s.q));
     moe_layout(&j, c->shared, a);
     sort_uses(&j);
-    quantise_x(&j);
+    open_x(&j);
     workers_for(c->pool, cpu_weight_panels(a->gate) * j.n_active, 1, gate_up_units, &j);
     if (a->s_gate) {
         workers_for(c->pool, cpu_weight_panels(a->s_gate), 1, shared_units, &j);
         shared_weights(&j);
     }
-    quantise_act(&j);
+    int64_t uses = (int64_t)a->T * a->K;
+    j.w_down = open_act(&j, a->down, j.act, uses, 0);
+    if (a->s_down)
+        j.w_s_down = open_act(&j, a->s_down, j.s_act, a->T, cpu_align64(uses * a->F));
     workers_for(c->pool, panel_pairs(a->down) * j.n_active, 1, down_units, &j);
     if (a->s_down) workers_for(c->pool, panel_pairs(a->s_down), 1, shared_down_units, &j);
     workers_for(c->pool, a->T, 4, combine_rows, &j);

@@ -67,16 +67,11 @@ cpu_scratch cpu_topk_scratch(int M, int64_t V);
 
 status cpu_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e);
 void cpu_weight_close(backend *b, dev_weight *w);
-/* The panels of a LINEAR or EXPERTS weight; expert x starts x * cpu_expert_bytes in. */
+/* The panels of a LINEAR or EXPERTS weight. */
 panel_format cpu_weight_format(const dev_weight *w);
 static inline int64_t cpu_weight_panels(const dev_weight *w)
 {
     return (w->N + PANEL_N - 1) / PANEL_N;
-}
-static inline const uint8_t *cpu_weight_panel(const dev_weight *w, int64_t x, int64_t p)
-{
-    int64_t n_bytes = panel_bytes(cpu_weight_format(w), w->K);
-    return (const uint8_t *)w->data.ptr + (x * cpu_weight_panels(w) + p) * n_bytes;
 }
 
 /* ---- cpu_quant.c: activations as int8 ----------------------------------------------------- */
@@ -92,25 +87,6 @@ typedef struct {
 cpu_quant cpu_quant_at(const cpu_backend *c, int64_t at, int64_t K, int group);
 /* Quantise x [n, K] into v, on all threads when that is worth it. */
 void cpu_quant_rows(cpu_backend *c, const float *x, int64_t n, cpu_quant v);
-/* How many of the `left` rows the next tile takes: even shares, so that no small one is left over.
- * Kinds that are decoded once a tile take more. */
-static inline int cpu_tile_rows(const cpu_kernels *k, panel_kind kind, int left)
-{
-    int most = panel_is_int8(kind) ? k->tile_rows : TILE_ROWS;
-    int n_tiles = (left + most - 1) / most;
-    return (left + n_tiles - 1) / n_tiles;
-}
-/* Point row `to` of a tile at row i of what its kind reads. */
-static inline void cpu_tile_row(lin_tile *t, int to, const cpu_quant *v, const float *x, int64_t i)
-{
-    if (panel_is_int8(t->format.kind)) {
-        t->q[to] = v->q + i * v->K;
-        t->scale[to] = v->scale + i * (v->K / v->group);
-        t->sum[to] = v->sum + i * (v->K / v->group);
-    } else {
-        t->x[to] = x + i * t->K;
-    }
-}
 
 /* ---- ops ---------------------------------------------------------------------------------- */
 

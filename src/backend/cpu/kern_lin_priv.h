@@ -99,8 +99,12 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
     const int64_t block = head + group * PANEL_N * bits / 8, n_blocks = t->K / group;
     const uint8_t *at[LIN_P], *codes[LIN_P];
     const int8_t *q[LIN_R];
+    const uint8_t *next[LIN_P];
     v16 y[LIN_R][LIN_P];
-    for (int p = 0; p < LIN_P; p++) at[p] = panel[p];
+    for (int p = 0; p < LIN_P; p++) {
+        at[p] = panel[p];
+        next[p] = p0 + p < t->n_panels ? t->next[p0 + p] : NULL;
+    }
     for (int r = 0; r < R; r++) {
         q[r] = t->q[r0 + r];
         for (int p = 0; p < LIN_P; p++) y[r][p] = v16_zero();
@@ -118,6 +122,10 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
                 v16 f = v16_mul(s, v16_set1(t->scale[r0 + r][b]));
                 y[r][p] = v16_fma(v16_of_i(dot[r][p]), f, y[r][p]);
                 y[r][p] = v16_fma(o, v16_set1(t->sum[r0 + r][b]), y[r][p]);
+            }
+            if (next[p]) {
+                for (int64_t i = 0; i < block; i += 64) __builtin_prefetch(next[p] + i, 0, 2);
+                next[p] += block;
             }
             at[p] += block;
         }

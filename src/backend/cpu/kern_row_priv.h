@@ -28,11 +28,12 @@ static void row_rmsnorm(const float *x, const float *w, float eps, int64_t n, fl
     }
 }
 
-static void row_swiglu(const float *gate, const float *up, int64_t n, float *y)
+static void row_swiglu(const float *gate, const float *up, int n_rows, int n, float *y,
+                       int64_t stride)
 {
-    for (int64_t i = 0; i < n; i += 16) {
-        v16 a = v16_silu(v16_load_n(gate + i, n - i));
-        v16_store_n(y + i, v16_mul(a, v16_load_n(up + i, n - i)), n - i);
+    for (int r = 0; r < n_rows; r++, y += stride) {
+        int at = r * TILE_PANELS * PANEL_N;
+        v16_store_n(y, v16_mul(v16_silu(v16_load(gate + at)), v16_load(up + at)), n);
     }
 }
 
