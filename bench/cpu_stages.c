@@ -164,9 +164,26 @@ static dev_buf take(int64_t n_bytes)
     return b;
 }
 
+/* States and caches come from one big allocation, as in the product. */
+static dev_buf arena_mem;
+
+static dev_buf take_part(int64_t n_bytes)
+{
+    dev_buf b = arena_mem;
+    b.n_bytes = n_bytes;
+    arena_mem = dev_buf_at(arena_mem, (n_bytes + 255) / 256 * 256);
+    return b;
+}
+
+static dev_buf fill_f32(dev_buf b, int64_t n, float scale);
+
 static dev_buf take_f32(int64_t n, float scale)
 {
-    dev_buf b = take(n * 4);
+    return fill_f32(take(n * 4), n, scale);
+}
+
+static dev_buf fill_f32(dev_buf b, int64_t n, float scale)
+{
     for (int64_t i = 0; i < n; i++)
         ((float *)b.ptr)[i] = scale * ((float)(draw() & 0xffff) / 32768 - 1);
     return b;
@@ -287,16 +304,17 @@ static void open_layer(layer *l, int i)
         l->k = linear(sh.G * sh.D, E);
         l->v = linear(sh.G * sh.D, E);
         l->o = linear(E, hd);
-        for (int k = 0; k < 2; k++) l->kv[k] = take(cells * sh.D);
-        for (int k = 2; k < 4; k++) l->kv[k] = take_f32(cells, 0.01f);
+        for (int k = 0; k < 2; k++) l->kv[k] = take_part(cells * sh.D);
+        for (int k = 2; k < 4; k++) l->kv[k] = fill_f32(take_part(cells * 4), cells, 0.01f);
     } else {
         l->qkv = linear(C, E);
         l->z = linear(vd, E);
         l->a = linear(sh.Hv, E);
         l->b = linear(sh.Hv, E);
         l->out = linear(E, vd);
-        l->state = take_f32((int64_t)sh.Hv * DK * DK, 0.1f);
-        l->conv = take_f32(C * 3, 1);
+        int64_t n = (int64_t)sh.Hv * DK * DK;
+        l->state = fill_f32(take_part(n * 4), n, 0.1f);
+        l->conv = fill_f32(take_part(C * 12), C * 3, 1);
     }
     if (sh.X > 0) {
         l->router = weight(WEIGHT_LINEAR, 1, sh.X, E, 8);
@@ -539,6 +557,8 @@ int main(int argc, char **argv)
     printf("%s, %s:%s, %d threads, %d rows behind %d: reads %.1f GB/s, int8 %.0f GOP/s\n", sh.name,
            be->name, be->isa, be->n_threads, T, context, bandwidth, rate);
     open_buffers();
+    arena_mem = take((int64_t)sh.n_layers * (4 << 20) + (int64_t)u.rows.table_stride * 64 * sh.G *
+                                                            (2 * sh.D + 8) * sh.n_layers / 4 + (8 << 20));
     for (int i = 0; i < sh.n_layers; i++) open_layer(&layers[i], i);
     head = linear(sh.V, sh.E);
     table = weight(WEIGHT_TABLE, 1, sh.V, sh.E, 4);
