@@ -89,13 +89,14 @@ static void make_prompt(profiler *p, int slot, int64_t n)
 
 static void tell_pass(const profiler *p, const int *slots, int L, int n_rows, bool has_proposals)
 {
-    stage_pass pass = {.L = L, .has_proposals = has_proposals};
+    stage_pass pass = {
+        .L = L, .V = model_arch(cycle_model(p->c))->V, .has_proposals = has_proposals};
     for (int l = 0; l < L; l++) {
         pass.pos[l] = p->pos[slots ? slots[l] : l];
         pass.n_rows[l] = n_rows;
     }
-    const model_options *o = model_settings(cycle_model(p->c));
-    pass.n_taps_E = o->n_taps * model_arch(cycle_model(p->c))->E;
+    pass.E = model_arch(cycle_model(p->c))->E;
+    pass.n_taps = model_settings(cycle_model(p->c))->n_taps;
     stages_set_pass(&pass);
 }
 

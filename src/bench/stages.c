@@ -105,8 +105,10 @@ static const char *linear_role(const linear_args *a)
     if (strcmp(now.before, "attn") == 0 || strcmp(now.before, "draft_attn") == 0) return "attn out";
     if (strcmp(now.before, "gdn_scan") == 0) return "gdn out";
     if (strcmp(now.before, "linear_swiglu") == 0) return "ffn down";
-    if (a->part[0].out == LINEAR_F32) return a->part[0].w->N > 16384 ? "head" : "router/fc";
-    return "small";
+    if (a->part[0].w->N == now.pass.V) return "head";
+    if (now.phase == PHASE_TARGET) return "router";
+    if (now.phase == PHASE_CONTEXT) return "fc";
+    return strcmp(now.before, "head") == 0 ? "selector" : "conv kernel";
 }
 
 static void linear_detail(const linear_args *a, char *out, size_t cap)
@@ -174,14 +176,15 @@ static status wrap_embed(backend *b, const embed_args *a)
 static status wrap_linear(backend *b, const linear_args *a)
 {
     char detail[64];
-    bool is_fc = now.pass.n_taps_E > 0 && a->part[0].w->K == now.pass.n_taps_E;
-    if (is_fc && now.phase == PHASE_TARGET && a->part[0].out == LINEAR_F32)
-        now.phase = PHASE_CONTEXT;
+    const dev_weight *w = a->part[0].w;
+    bool is_fc = w->N == now.pass.E && w->K == (int64_t)now.pass.n_taps * w->N;
+    if (is_fc && a->part[0].out == LINEAR_F32) now.phase = PHASE_CONTEXT;
     linear_detail(a, detail, sizeof detail);
     double from = start(b);
     status s = now.inner->linear(b, a);
     double ns = stop(b, from);
     if (s == ERR_OK) count("linear", detail, ns, cost_linear(b, a));
+    if (w->N == now.pass.V) now.before = "head";
     return s;
 }
 

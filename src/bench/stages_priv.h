@@ -32,7 +32,8 @@ typedef struct {
     int64_t pos[64]; /* first position of each lane's rows */
     int n_rows[64];
     bool has_proposals;
-    int n_taps_E; /* columns of the draft's taps: tells its context from the target's layers */
+    int V;         /* vocabulary: tells the head from other linears */
+    int E, n_taps; /* tell the draft's context from the target's layers */
 } stage_pass;
 
 /* From here to stages_end the ops of b count into *out (added to what it has). */
