@@ -49,7 +49,7 @@ enum {
  *   folded  a block runs all segments of its tile and merges them in registers */
 typedef struct {
     bool is_folded;
-    int m_tiles;    /* m16 tiles of a block: 1 to 4 */
+    int m_tiles;    /* m16 tiles of a block: 1 to 4, folded 2 or 4 */
     int n_tiles;    /* upper bound of tiles over all lanes */
     int n_segments; /* segments below max_len */
 } attn_plan;

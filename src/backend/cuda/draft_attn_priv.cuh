@@ -1,4 +1,5 @@
-/* draft_attn_priv: what the draft's attention shares with its trial in bench/workshop. */
+/* draft_attn_priv: the kernels of the draft's attention, shared with their trial in
+ * bench/workshop. draft_attn.cu launches them. */
 #ifndef RIPTIDE_BACKEND_CUDA_DRAFT_ATTN_PRIV_CUH
 #define RIPTIDE_BACKEND_CUDA_DRAFT_ATTN_PRIV_CUH
 
@@ -23,11 +24,11 @@ typedef struct {
 
 /* Shared memory of a block, in order. */
 template <int D, int MT> struct draft_layout {
-    using shape = attn_shape<D, 2>;
+    using shape = attn_shape<D, 2, 4>;
     static constexpr int P = 16 * MT * shape::Q_STRIDE;
     static constexpr int MAX = P + 16 * MT * shape::P_STRIDE;
-    static constexpr int SUM = MAX + 16 * MT * 16;
-    static constexpr int STAGE = SUM + 16 * MT * 16;
+    static constexpr int SUM = MAX + 16 * MT * ATTN_MEET_ROW;
+    static constexpr int STAGE = SUM + 16 * MT * ATTN_MEET_ROW;
     static constexpr int BYTES = STAGE + 4 * shape::TILE;
 };
 
@@ -44,6 +45,172 @@ __device__ static inline int draft_split_len(int n, int n_splits)
 {
     return div_up(div_up(n, n_splits), static_cast<int>(OPS_BLOCK)) * OPS_BLOCK;
 }
+
+/* ---- one span ---------------------------------------------------------------------------- */
+
+/* What a block reads in one lane: positions [begin, end) of the ring, or the block rows. */
+typedef struct {
+    int p, begin, end; /* begin == end: nothing */
+    bool is_block;
+} draft_span;
+
+__device__ static inline draft_span draft_span_of(const draft_attn_params &a, int l, int split)
+{
+    draft_span s;
+    s.p = a.anchor_pos[l];
+    s.is_block = split == a.n_splits;
+    if (s.is_block) {
+        s.begin = 0;
+        s.end = a.B;
+        return s;
+    }
+    int from = draft_context_begin(a, l, s.p), each = draft_split_len(s.p - from, a.n_splits);
+    s.begin = min(from + split * each, s.p);
+    s.end = min(s.begin + each, s.p);
+    return s;
+}
+
+/* Start copying rows [at, at + 64) of a span; rows from its end on become zeros, so that nothing
+ * in an unused ring slot, not even NaN, reaches a product. */
+template <int D>
+__device__ static inline void draft_load_tile(char *stage, const draft_attn_params &a,
+                                              const draft_span &s, int l, int64_t slot, int g,
+                                              int at)
+{
+    using shape = attn_shape<D, 2, 4>;
+    constexpr int CHUNKS = shape::CHUNKS;
+    for (int i = threadIdx.x; i < OPS_BLOCK * CHUNKS; i += DRAFT_THREADS) {
+        int row = i / CHUNKS, chunk = i % CHUNKS, pos = at + row;
+        bool on = pos < s.end;
+        int64_t cell = 0;
+        if (on)
+            cell = s.is_block ? (static_cast<int64_t>(l) * a.B + pos) * a.G + g
+                              : (slot * a.G + g) * a.R + pos % a.R;
+        cell = cell * D + chunk * 8;
+        copy_async_16(stage + attn_k_at<CHUNKS>(row, chunk), (s.is_block ? a.k : a.ring_k) + cell,
+                      on);
+        copy_async_16(stage + shape::TILE + attn_v_at<CHUNKS>(row, chunk),
+                      (s.is_block ? a.v : a.ring_v) + cell, on);
+    }
+}
+
+template <int D, int MT>
+__device__ static inline void draft_load_q(char *q, const draft_attn_params &a, int l, int g,
+                                           int first)
+{
+    using shape = attn_shape<D, 2, 4>;
+    constexpr int PIECES = D / 8;
+    int n_heads = a.H / a.G;
+    for (int i = threadIdx.x; i < 16 * MT * PIECES; i += DRAFT_THREADS) {
+        int m = i / PIECES, piece = i % PIECES, pair = first + m;
+        uint4 v = make_uint4(0, 0, 0, 0);
+        if (pair < a.B * n_heads) {
+            int64_t row = static_cast<int64_t>(l) * a.B + pair / n_heads;
+            int h = g * n_heads + pair % n_heads;
+            v = *reinterpret_cast<const uint4 *>(a.q + (row * a.H + h) * D + piece * 8);
+        }
+        *reinterpret_cast<uint4 *>(q + m * shape::Q_STRIDE + piece * 16) = v;
+    }
+}
+
+/* The columns of the tile at `at` that each pair sees. */
+template <int MT>
+__device__ static inline void draft_see(attn_pairs<MT> &pairs, const draft_attn_params &a,
+                                        const draft_span &s, int first, int at, int lane)
+{
+    int n_heads = a.H / a.G;
+#pragma unroll
+    for (int mt = 0; mt < MT; mt++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            int pair = first + mt * 16 + h * 8 + (lane >> 2), i = pair / n_heads;
+            int from = s.begin, last = s.end - 1;
+            if (s.is_block) {
+                if (a.is_causal) last = min(last, i);
+            } else if (a.window > 0) {
+                from = max(from, s.p + i - a.window + 1);
+            }
+            pairs.first[mt][h] = from - at;
+            pairs.last[mt][h] = pair < a.B * n_heads ? last - at : -1;
+        }
+}
+
+template <int D, int MT>
+__device__ static inline void draft_store(const draft_attn_params &a, int l, int g, int first,
+                                          int split, const float (&acc)[MT][D / 32][4],
+                                          const attn_pairs<MT> &pairs, int warp, int lane)
+{
+    constexpr int N = D / 16;
+    int n_heads = a.H / a.G, c = lane & 3;
+#pragma unroll
+    for (int mt = 0; mt < MT; mt++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            int pair = first + mt * 16 + h * 8 + (lane >> 2);
+            if (pair >= a.B * n_heads) continue;
+            int64_t row = static_cast<int64_t>(l) * a.B + pair / n_heads;
+            int64_t cell = (row * a.H + g * n_heads + pair % n_heads) * (a.n_splits + 1) + split;
+            float x[N];
+            attn_columns(x, acc, mt, h);
+            attn_store_floats<N>(a.part + cell * D + warp * (D / 4) + N * c, x);
+            if (warp == 0 && c == 0)
+                a.part_ms[cell] = make_float2(pairs.max[mt][h], pairs.sum[mt][h]);
+        }
+}
+
+/* draft_attn_kernel: a block's rows of one lane and KV head against one stretch of its context.
+ *
+ * Does     scores and sums of ops.h:draft_attn_args for one span; partial results to scratch, for
+ *          draft_reduce_kernel
+ * Grid     (splits + 1, G * tiles of pairs, L); the last split is the block's own rows
+ * Shared   Q, weights, two tiles of K and V (attn_tile.cuh)
+ * Needs    D a multiple of 32; B <= 64
+ * Moves    each visible ring row once for each tile of 16 MT (row, head) pairs
+ * Numbers  attn_tile.cuh; the cut into spans follows the lane's own length, and is exempt from
+ *          Identity like all of the draft
+ * Why      spans start at the first visible position, not on a grid: all are equally long */
+template <int D, int MT>
+__global__ void __launch_bounds__(DRAFT_THREADS) draft_attn_kernel(draft_attn_params a)
+{
+    using shape = attn_shape<D, 2, 4>;
+    using layout = draft_layout<D, MT>;
+    extern __shared__ __align__(16) char shared[];
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    int split = blockIdx.x, g = blockIdx.y % a.G, first = blockIdx.y / a.G * 16 * MT,
+        l = blockIdx.z;
+    draft_span s = draft_span_of(a, l, split);
+    int n_tiles = div_up(s.end - s.begin, static_cast<int>(OPS_BLOCK));
+    if (n_tiles == 0) return;
+    int64_t slot = a.lane_slot[l];
+
+    draft_load_q<D, MT>(shared, a, l, g, first);
+    draft_load_tile<D>(shared + layout::STAGE, a, s, l, slot, g, s.begin);
+    copy_async_commit();
+    attn_meet meet = {reinterpret_cast<float *>(shared + layout::MAX),
+                      reinterpret_cast<float *>(shared + layout::SUM), shared + layout::P};
+    float acc[MT][shape::NT][4];
+    attn_pairs<MT> pairs;
+    attn_clear(acc);
+    attn_pairs_reset(pairs);
+    attn_queries<D, 2, MT, false> queries;
+    attn_q_open(queries, shared, lane);
+    for (int i = 0; i < n_tiles; i++) {
+        int at = s.begin + i * OPS_BLOCK;
+        char *stage = shared + layout::STAGE + (i & 1) * 2 * shape::TILE;
+        copy_async_wait<0>();
+        __syncthreads(); /* tile i is there for all; all are done with tile i - 1 */
+        if (i + 1 < n_tiles)
+            draft_load_tile<D>(shared + layout::STAGE + (~i & 1) * 2 * shape::TILE, a, s, l, slot,
+                               g, at + OPS_BLOCK);
+        copy_async_commit();
+        draft_see<MT>(pairs, a, s, first, at, lane);
+        attn_tile<D, 2, MT, 4>(acc, pairs, queries, stage, stage + shape::TILE, a.c, nullptr,
+                               nullptr, meet, warp, lane);
+    }
+    draft_store<D, MT>(a, l, g, first, split, acc, pairs, warp, lane);
+}
+
+/* ---- the reduction ------------------------------------------------------------------------- */
 
 /* Weights of a head's parts, by lane: part lane of the context and part lane + 32; the block's
  * part last. Returns how many context parts there are. */
@@ -91,7 +258,7 @@ __device__ static inline void draft_reduce_head(const draft_attn_params &a, int6
     const float *part = a.part + first * D + (threadIdx.x & 31) * N;
 #pragma unroll
     for (int i = 0; i < N; i++) y[i] = 0.0f;
-#pragma unroll 4
+#pragma unroll 8
     for (int s = 0; s < w.n; s++) {
         float weight = __shfl_sync(WARP_ALL, s < 32 ? w.w[0] : w.w[1], s & 31);
 #pragma unroll

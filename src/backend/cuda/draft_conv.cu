@@ -15,7 +15,7 @@ typedef struct {
 /* draft_conv_kernel: four channels of one row.
  *
  * Does     the op of ops.h:draft_conv_args:
- *            c[t, ch] = sum_tau (base[side, tau, ch] + delta[t, side, tau, ch / group]) u[t-tau, ch]
+ *          c[t, ch] = sum_tau (base[side, tau, ch] + delta[t, side, tau, ch / group]) u[t-tau, ch]
  * Grid     a thread four channels
  * Needs    E and group multiples of 4
  * Moves    u twice (the second time from cache), y or h once
@@ -29,8 +29,8 @@ __global__ void draft_conv_kernel(draft_conv_params p)
     float c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     int n_taps = t % p.B == 0 ? 1 : 2; /* history is empty before a block */
     for (int tau = 0; tau < n_taps; tau++) {
-        float4 base =
-            *reinterpret_cast<const float4 *>(p.base + (static_cast<int64_t>(p.side) * 2 + tau) * p.E + ch);
+        float4 base = *reinterpret_cast<const float4 *>(
+            p.base + (static_cast<int64_t>(p.side) * 2 + tau) * p.E + ch);
         float d = __bfloat162float(p.delta[((t * 2 + p.side) * 2 + tau) * n_groups + ch / p.group]);
         uint2 u = *reinterpret_cast<const uint2 *>(p.u + (t - tau) * p.E + ch);
         c[0] = __fmaf_rn(base.x + d, bf16_low(u.x), c[0]);
@@ -42,8 +42,8 @@ __global__ void draft_conv_kernel(draft_conv_params p)
         float4 *to = reinterpret_cast<float4 *>(p.h + t * p.E + ch), h = *to;
         *to = make_float4(h.x + c[0], h.y + c[1], h.z + c[2], h.w + c[3]);
     } else {
-        *reinterpret_cast<uint2 *>(p.y + t * p.E + ch) =
-            make_uint2(pack_bf16(c[0], c[1]), pack_bf16(c[2], c[3]));
+        *reinterpret_cast<uint2 *>(p.y + t * p.E + ch) = make_uint2(pack_bf16(c[0], c[1]),
+                                                                    pack_bf16(c[2], c[3]));
     }
 }
 

@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(32 * HEAD_WARPS) draft_kv_write_kernel(draft_k
     bool is_key = u < p.G;
     int g = is_key ? u : u - p.G;
     int64_t from = (t * p.G + g) * p.D;
-    int64_t to = ((static_cast<int64_t>(p.lane_slot[l]) * p.G + g) * p.R + p.row_pos[t] % p.R) * p.D;
+    int64_t to = ((static_cast<int64_t>(p.lane_slot[l]) * p.G + g) * p.R + p.row_pos[t] % p.R) *
+                 p.D;
     float *y = vectors[warp];
     head_load((is_key ? p.k : p.v) + from, p.D, y);
     if (is_key) head_norm_rotate(y, p.k_norm, p.cs + t * p.D, p.eps, p.D, p.D / 2);

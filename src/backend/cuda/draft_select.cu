@@ -31,11 +31,11 @@ typedef struct {
 } select_candidate;
 
 typedef struct {
-    float pred[2][OPS_TOPK_MAX][SELECT_RANK_MAX]; /* rows of this position's candidates, and last's */
+    /* Codebook rows of this position's candidates, and of the last one's. */
+    float pred[2][OPS_TOPK_MAX][SELECT_RANK_MAX];
     float score[OPS_TOPK_MAX];
     int id[OPS_TOPK_MAX];
     uint32_t word[OPS_TOPK_MAX];
-    int path[OPS_ROWS_MAX];
     int chosen;
 } select_shared;
 
@@ -109,16 +109,15 @@ __device__ static inline bool select_survives(const sample_policy &p, float z, i
     return on;
 }
 
-/* The chosen candidate of position `pos`, by the first warp; n tokens are on the path. */
+/* The chosen candidate of position `pos`, by the first warp; lane i holds the path's token i, of
+ * which there are n. */
 __device__ static inline int select_choose(const select_params &p, const sample_policy &policy,
-                                           const select_shared *s, int n, int64_t pos)
+                                           const select_shared *s, int path, int n, int64_t pos)
 {
-    int c = threadIdx.x & 31, id = INT32_MAX;
+    int c = threadIdx.x & 31, id = c < p.k ? s->id[c] : INT32_MAX, n_own = 0;
     float y = -INFINITY;
+    for (int i = 0; i < n; i++) n_own += __shfl_sync(WARP_ALL, path, i) == id;
     if (c < p.k) {
-        int n_own = 0;
-        id = s->id[c];
-        for (int i = 0; i < n; i++) n_own += s->path[i] == id;
         y = s->score[c];
         if (p.counts && sample_has_penalty(policy))
             y = sample_penalise(policy, y, s->word[c], n_own);
@@ -167,7 +166,7 @@ __global__ void __launch_bounds__(SELECT_THREADS) draft_select_kernel(select_par
 #pragma unroll
         for (int j = 0; j < SELECT_EACH; j++) s.pred[0][0][lane + 32 * j] = x[j];
     }
-    int chosen = 0;
+    int chosen = 0, path = -1;
     for (int i = 1; i <= n_draft; i++) {
         select_candidate x = next;
         if (c < p.k && i < n_draft) select_load(next, p, row + i, c, slot);
@@ -193,11 +192,11 @@ __global__ void __launch_bounds__(SELECT_THREADS) draft_select_kernel(select_par
         }
         __syncthreads(); /* all scores are there */
         if (c == 0) {
-            int best = select_choose(p, policy, &s, i - 1, static_cast<int64_t>(p.anchor_pos[l]) + i);
+            int64_t pos = static_cast<int64_t>(p.anchor_pos[l]) + i;
+            int best = select_choose(p, policy, &s, path, i - 1, pos), id = s.id[best];
+            if (lane == i - 1) path = id;
             if (lane == 0) {
-                int id = s.id[best];
                 s.chosen = best;
-                s.path[i - 1] = id;
                 proposals[i - 1] = id;
                 p.verify_ids[p.lane_row[l] + i] = id;
             }

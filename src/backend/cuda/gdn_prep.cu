@@ -68,8 +68,8 @@ __device__ static inline void gdn_conv(const gdn_prep_params &p, int64_t t, int 
 
 __device__ static inline void gdn_store(bf16 *to, const float *y, float scale)
 {
-    *reinterpret_cast<uint2 *>(to) =
-        make_uint2(pack_bf16(y[0] * scale, y[1] * scale), pack_bf16(y[2] * scale, y[3] * scale));
+    *reinterpret_cast<uint2 *>(to) = make_uint2(pack_bf16(y[0] * scale, y[1] * scale),
+                                                pack_bf16(y[2] * scale, y[3] * scale));
 }
 
 /* softplus, the identity above 20 (model-spec G4). */
@@ -152,7 +152,7 @@ extern "C" status cuda_gdn_prep(backend *b, const gdn_prep_args *a)
     p.C = 2 * static_cast<int64_t>(a->Hk) * a->dk + static_cast<int64_t>(a->Hv) * a->dv;
     int64_t warps = static_cast<int64_t>(p.T) * (2 * a->Hk + a->Hv + div_up(a->Hv, 32));
     if (warps == 0) return cb->broken;
-    gdn_prep_kernel<<<div_up<int64_t>(warps, GDN_PREP_WARPS), 32 * GDN_PREP_WARPS, 0,
-                      cb->stream>>>(p);
+    gdn_prep_kernel<<<div_up<int64_t>(warps, GDN_PREP_WARPS), 32 * GDN_PREP_WARPS, 0, cb->stream>>>(
+        p);
     return CUDA_LAUNCHED(cb);
 }

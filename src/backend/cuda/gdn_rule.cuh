@@ -2,11 +2,15 @@
  *
  *   S <- exp(g) S;  m = S^T k;  d = beta (v - m);  S <- S + k d^T;  o = S^T q
  *
+ * computed from the state before the row, so that both sums over dk meet in one exchange:
+ *
+ *   m = exp(g) (S^T k);  o = exp(g) (S^T q) + d (k . q);  S <- exp(g) S + k d^T
+ *
  * Columns of the state [dk, dv] do not touch each other, so a warp owns 8 of them for all dk and
  * keeps them in registers through all rows of the call: lane (r, c) = (lane % 8, lane / 8) holds
- * rows 32 n + 4 r + e (e = 0..3) of columns 2 c and 2 c + 1. Every product and sum is written out
- * with its rounding, so the bits of a row depend on the state before it and its own inputs alone,
- * however rows are cut into calls. */
+ * rows 32 n + 4 r + e (e = 0..3) of columns 2 c and 2 c + 1. In memory a head's state is [dv, dk].
+ * Every product and sum is written out with its rounding, so the bits of a row depend on the state
+ * before it and its own inputs alone, however rows are cut into calls. */
 #ifndef RIPTIDE_BACKEND_CUDA_GDN_RULE_CUH
 #define RIPTIDE_BACKEND_CUDA_GDN_RULE_CUH
 
@@ -34,6 +38,7 @@ typedef struct {
 template <int NK> struct gdn_stage {
     static constexpr int ROWS = NK > 4 ? 8 : 16;
     float k[ROWS][32 * NK], q[ROWS][32 * NK], v[ROWS][GDN_COLUMNS], decay[ROWS], beta[ROWS];
+    float kq[ROWS]; /* k . q, when outputs are wanted */
 };
 
 /* A thread's part of the next stage while it is on the way from memory. */
@@ -102,7 +107,7 @@ __device__ static inline void gdn_stage_rows(gdn_stage<NK> &s, const gdn_fetch<N
         s.beta[threadIdx.x - ROWS] = f.gate;
 }
 
-/* Sum of a[n][e] * x[n][e] over the column: four chains over n, joined, then over the 8 lanes. */
+/* The lane's part of sum a[n][e] * x[n][e]: four chains over n, joined. */
 template <int NK>
 __device__ static inline float gdn_dot(const float (&a)[NK][4], const float (&x)[NK][4])
 {
@@ -113,10 +118,20 @@ __device__ static inline float gdn_dot(const float (&a)[NK][4], const float (&x)
 #pragma unroll
         for (int n = 1; n < NK; n++) sum[e] = __fmaf_rn(a[n][e], x[n][e], sum[e]);
     }
-    float s = __fadd_rn(__fadd_rn(sum[0], sum[1]), __fadd_rn(sum[2], sum[3]));
-    s = __fadd_rn(s, __shfl_xor_sync(WARP_ALL, s, 1));
-    s = __fadd_rn(s, __shfl_xor_sync(WARP_ALL, s, 2));
-    return __fadd_rn(s, __shfl_xor_sync(WARP_ALL, s, 4));
+    return __fadd_rn(__fadd_rn(sum[0], sum[1]), __fadd_rn(sum[2], sum[3]));
+}
+
+/* N sums over the 8 lanes of a column, side by side. */
+template <int N> __device__ static inline void gdn_join(float (&x)[N])
+{
+#pragma unroll
+    for (int step = 1; step < 8; step <<= 1) {
+        float other[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) other[i] = __shfl_xor_sync(WARP_ALL, x[i], step);
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = __fadd_rn(x[i], other[i]);
+    }
 }
 
 template <int NK> __device__ static inline void gdn_read(float (&x)[NK][4], const float *row, int r)
@@ -128,49 +143,72 @@ template <int NK> __device__ static inline void gdn_read(float (&x)[NK][4], cons
     }
 }
 
+/* k . q of the stage's rows, a warp a row at a time. */
+template <int NK> __device__ static inline void gdn_stage_kq(gdn_stage<NK> &s)
+{
+    for (int row = threadIdx.x >> 5; row < gdn_stage<NK>::ROWS; row += GDN_THREADS / 32) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int n = 0; n < NK; n++) {
+            int i = 32 * n + (threadIdx.x & 31);
+            sum = __fmaf_rn(s.k[row][i], s.q[row][i], sum);
+        }
+        sum = warp_sum(sum);
+        if ((threadIdx.x & 31) == 0) s.kq[row] = sum;
+    }
+}
+
 /* One position for the lane's two columns; o is made when WANTS_O. */
 template <int NK, bool WANTS_O>
 __device__ static inline float2 gdn_step(float (&S)[2][NK][4], const gdn_stage<NK> &s, int row,
                                          int r, int column)
 {
-    float k[NK][4], q[NK][4], out[2] = {0.0f, 0.0f};
+    float k[NK][4], q[NK][4], dot[WANTS_O ? 4 : 2];
     gdn_read<NK>(k, s.k[row], r);
     if (WANTS_O) gdn_read<NK>(q, s.q[row], r);
     float decay = s.decay[row], beta = s.beta[row];
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-#pragma unroll
-        for (int n = 0; n < NK; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) S[j][n][e] = __fmul_rn(S[j][n][e], decay);
-        float m = gdn_dot<NK>(S[j], k);
-        float d = __fmul_rn(beta, __fsub_rn(s.v[row][column + j], m));
-#pragma unroll
-        for (int n = 0; n < NK; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) S[j][n][e] = __fmaf_rn(k[n][e], d, S[j][n][e]);
-        if (WANTS_O) out[j] = gdn_dot<NK>(S[j], q);
+    float2 v = *reinterpret_cast<const float2 *>(&s.v[row][column]), o = make_float2(0.0f, 0.0f);
+    dot[0] = gdn_dot<NK>(S[0], k);
+    dot[1] = gdn_dot<NK>(S[1], k);
+    if (WANTS_O) {
+        dot[2] = gdn_dot<NK>(S[0], q);
+        dot[3] = gdn_dot<NK>(S[1], q);
     }
-    return make_float2(out[0], out[1]);
-}
-
-/* The lane's two columns from or to memory. Sizes are even, so a pair is there or is not. */
-template <int NK, bool STORES>
-__device__ static inline void gdn_state(float (&S)[2][NK][4], float *at, int r, bool on, int dk,
-                                        int dv)
-{
+    gdn_join(dot);
+    float d0 = __fmul_rn(beta, __fsub_rn(v.x, __fmul_rn(decay, dot[0])));
+    float d1 = __fmul_rn(beta, __fsub_rn(v.y, __fmul_rn(decay, dot[1])));
 #pragma unroll
     for (int n = 0; n < NK; n++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            int i = 32 * n + 4 * r + e;
-            float2 *pair = reinterpret_cast<float2 *>(at + static_cast<int64_t>(i) * dv);
+            S[0][n][e] = __fmaf_rn(S[0][n][e], decay, __fmul_rn(k[n][e], d0));
+            S[1][n][e] = __fmaf_rn(S[1][n][e], decay, __fmul_rn(k[n][e], d1));
+        }
+    if (WANTS_O) {
+        float kq = s.kq[row];
+        o.x = __fmaf_rn(d0, kq, __fmul_rn(decay, dot[2]));
+        o.y = __fmaf_rn(d1, kq, __fmul_rn(decay, dot[3]));
+    }
+    return o;
+}
+
+/* The lane's two columns from or to memory, where a head's state is [dv, dk]: eight lanes read 128
+ * bytes of a column. dk is a multiple of 4, dv of 2. */
+template <int NK, bool STORES>
+__device__ static inline void gdn_state(float (&S)[2][NK][4], float *at, int r, bool on, int dk)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int n = 0; n < NK; n++) {
+            int i = 32 * n + 4 * r;
+            float4 *four = reinterpret_cast<float4 *>(at + j * dk + i);
+            float(&x)[4] = S[j][n];
             if (STORES) {
-                if (on && i < dk) *pair = make_float2(S[0][n][e], S[1][n][e]);
+                if (on && i < dk) *four = make_float4(x[0], x[1], x[2], x[3]);
             } else {
-                float2 v = on && i < dk ? *pair : make_float2(0.0f, 0.0f);
-                S[0][n][e] = v.x;
-                S[1][n][e] = v.y;
+                float4 v = on && i < dk ? *four : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
             }
         }
 }
@@ -200,7 +238,7 @@ __device__ static inline void gdn_conv_advance(const gdn_params &p, int64_t slot
  * Shared   two stages of 8 or 16 rows
  * Needs    dk <= 32 NK, dk and dv multiples of 8
  * Moves    the state once, or twice when it is stored; rows once a block
- * Numbers  f32 state and sums, in the order of gdn_dot
+ * Numbers  f32 state and sums, in the order of gdn_dot and gdn_join
  * Why      a chunked rule would be cheaper for prompts, but not the same arithmetic as decode */
 template <int NK, bool WANTS_O>
 __global__ void __launch_bounds__(GDN_THREADS) gdn_kernel(gdn_params p)
@@ -220,28 +258,39 @@ __global__ void __launch_bounds__(GDN_THREADS) gdn_kernel(gdn_params p)
     }
     int r = lane & 7, column = warp * 8 + (lane >> 3) * 2;
     bool on = block_column + column < p.dv;
-    float *at = p.state + (slot * p.Hv + hv) * p.dk * p.dv + block_column + column;
+    float *at = p.state + ((slot * p.Hv + hv) * p.dv + block_column + column) * p.dk;
     gdn_fetch<NK> fetch;
     gdn_fetch_rows<NK>(fetch, p, first, min(n_rows, ROWS), hv, block_column);
     float S[2][NK][4];
-    gdn_state<NK, false>(S, at, r, on, p.dk, p.dv);
+    gdn_state<NK, false>(S, at, r, on, p.dk);
+
+    /* Outputs go to a running pointer behind a plain predicate: anything more between two rows is a
+     * branch, and the compiler then keeps them from overlapping. */
+    int64_t o_step = static_cast<int64_t>(p.Hv) * p.dv;
+    float *o = p.o + first * o_step + static_cast<int64_t>(hv) * p.dv + block_column + column;
+    bool stores = r == 0 && on;
 
     for (int from = 0; from < n_rows; from += ROWS) {
         gdn_stage<NK> &s = stages[from / ROWS & 1];
         gdn_stage_rows<NK>(s, fetch);
         __syncthreads(); /* the stage is filled; all are done with the other one */
+        if (WANTS_O) {
+            gdn_stage_kq(s);
+            __syncthreads(); /* k . q is there for all */
+        }
         int n = min(n_rows - from, ROWS), next = from + ROWS;
         if (next < n_rows)
             gdn_fetch_rows<NK>(fetch, p, first + next, min(n_rows - next, ROWS), hv, block_column);
-        float *o = p.o + ((first + from) * p.Hv + hv) * p.dv + block_column + column;
 #pragma unroll 2
         for (int i = 0; i < n; i++) {
             float2 y = gdn_step<NK, WANTS_O>(S, s, i, r, column);
-            if (WANTS_O && r == 0 && on)
-                *reinterpret_cast<float2 *>(o + static_cast<int64_t>(i) * p.Hv * p.dv) = y;
+            if (WANTS_O) {
+                if (stores) *reinterpret_cast<float2 *>(o) = y;
+                o += o_step;
+            }
         }
     }
-    if (p.advance) gdn_state<NK, true>(S, at, r, on, p.dk, p.dv);
+    if (p.advance) gdn_state<NK, true>(S, at, r, on, p.dk);
 }
 
 /* Launch gdn_kernel for L lanes. */

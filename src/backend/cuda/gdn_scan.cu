@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(32 * GDN_NORM_WARPS) gdn_norm_kernel(gdn_norm_
         if (d >= p.dv) continue;
         uint32_t z = *reinterpret_cast<const uint32_t *>(p.z + head * p.dv + d);
         float2 w = *reinterpret_cast<const float2 *>(p.norm_w + d);
-        *reinterpret_cast<uint32_t *>(p.out + head * p.dv + d) =
-            pack_bf16(x[2 * i] * scale * w.x * act_silu(bf16_low(z)),
-                      x[2 * i + 1] * scale * w.y * act_silu(bf16_high(z)));
+        *reinterpret_cast<uint32_t *>(p.out + head * p.dv + d) = pack_bf16(
+            x[2 * i] * scale * w.x * act_silu(bf16_low(z)),
+            x[2 * i + 1] * scale * w.y * act_silu(bf16_high(z)));
     }
 }
 

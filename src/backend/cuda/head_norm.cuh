@@ -9,8 +9,8 @@
 #include "backend/cuda/vec_load.cuh"
 
 enum {
-    HEAD_MAX = 256,  /* largest head size */
-    HEAD_WARPS = 4,  /* warps of a block, a vector each */
+    HEAD_MAX = 256, /* largest head size */
+    HEAD_WARPS = 4, /* warps of a block, a vector each */
 };
 
 /* y[d] = x[d], bf16 to f32. D is even, x on 4 bytes. */
@@ -26,8 +26,8 @@ __device__ static inline void head_load(const bf16 *x, int D, float *y)
 
 /* y <- rope(y * rsqrt(mean(y^2) + eps) * w); pair j of the first 2 n_pairs dims is
  * (j, j + n_pairs), cs [n_pairs, 2] its (cos, sin). y is the warp's own shared memory. */
-__device__ static inline void head_norm_rotate(float *y, const float *w, const float *cs,
-                                               float eps, int D, int n_pairs)
+__device__ static inline void head_norm_rotate(float *y, const float *w, const float *cs, float eps,
+                                               int D, int n_pairs)
 {
     int lane = threadIdx.x & 31;
     float sum = 0.0f;

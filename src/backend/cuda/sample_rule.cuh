@@ -147,8 +147,8 @@ __device__ static inline int special_find(const sample_special *s, int id)
 typedef struct {
     sample_policy policy;
     const float *logits;
-    const uint32_t *mask, *counts;  /* NULL: everything is allowed; no penalties */
-    const sample_special *special;  /* NULL: no biases and no own tokens */
+    const uint32_t *mask, *counts; /* NULL: everything is allowed; no penalties */
+    const sample_special *special; /* NULL: no biases and no own tokens */
     rng_key key;
 } sample_row;
 
@@ -192,8 +192,8 @@ __device__ static inline float sample_margin(float z, float max)
 
 __device__ static inline sample_choice sample_noisy(const rng_key &key, int id, float z)
 {
-    sample_choice c = {static_cast<double>(z) + rng_gumbel(rng_bits(key, static_cast<uint32_t>(id))),
-                       id};
+    sample_choice c = {
+        static_cast<double>(z) + rng_gumbel(rng_bits(key, static_cast<uint32_t>(id))), id};
     return c;
 }
 

@@ -1,0 +1,95 @@
+/* The fixed cut of positions into segments, and which run serves a call. */
+#include "backend/cuda/attn_pick_priv.h"
+#include "support/test.h"
+
+enum { LAST = 300000 };
+static const int64_t PLENTY = (int64_t)1 << 40;
+
+TEST(segments_follow_one_another_on_whole_blocks)
+{
+    assert_int_equal(attn_segment_begin(0), 0);
+    for (int s = 0; attn_segment_begin(s) < LAST; s++) {
+        int begin = attn_segment_begin(s), end = attn_segment_begin(s + 1);
+        assert_true(end > begin);
+        assert_int_equal(begin % 64, 0);
+        assert_true(end - begin >= 128 && end - begin <= 1024);
+    }
+}
+
+TEST(a_position_lies_in_the_segment_that_says_so)
+{
+    for (int pos = 0; pos < LAST; pos++) {
+        int s = attn_segment_of(pos);
+        if (pos < attn_segment_begin(s) || pos >= attn_segment_begin(s + 1))
+            fail_msg("position %d is not in segment %d", pos, s);
+    }
+}
+
+TEST(segments_never_shrink)
+{
+    for (int s = 1; s < 320; s++)
+        assert_true(attn_segment_begin(s + 1) - attn_segment_begin(s) >=
+                    attn_segment_begin(s) - attn_segment_begin(s - 1));
+}
+
+TEST(the_longest_context_has_room_in_the_merge)
+{
+    assert_true(attn_segment_of(262143) < ATTN_SPLIT_MAX);
+}
+
+TEST(decode_is_split_and_takes_one_m_tile)
+{
+    attn_plan p = attn_pick(1, 1, 1, 24576, 4, 6, 256, PLENTY);
+    assert_false(p.is_folded);
+    assert_int_equal(p.m_tiles, 1);
+    assert_int_equal(p.n_tiles, 1);
+    assert_int_equal(p.n_segments, attn_segment_of(24575) + 1);
+}
+
+TEST(verify_takes_wide_tiles_only_where_they_fill_the_chip)
+{
+    attn_plan near = attn_pick(8, 1, 8, 512, 4, 6, 256, PLENTY);
+    attn_plan far = attn_pick(8, 1, 8, 32768, 4, 6, 256, PLENTY);
+    assert_false(near.is_folded || far.is_folded);
+    assert_int_equal(near.m_tiles, 1);
+    assert_int_equal(near.n_tiles, 3);
+    assert_int_equal(far.m_tiles, 3);
+    assert_int_equal(far.n_tiles, 1);
+}
+
+TEST(a_prompt_that_fills_the_chip_is_folded)
+{
+    attn_plan p = attn_pick(2048, 1, 2048, 2048, 4, 6, 256, PLENTY);
+    assert_true(p.is_folded);
+    assert_int_equal(p.m_tiles, 4);
+    assert_int_equal(p.n_tiles, 2048 * 6 / 64);
+}
+
+TEST(what_does_not_fit_the_scratch_is_folded)
+{
+    int64_t need = attn_split_bytes(16 * 24, attn_segment_of(39999) + 1, 256);
+    assert_false(attn_pick(16, 1, 16, 40000, 4, 6, 256, need).is_folded);
+    attn_plan p = attn_pick(16, 1, 16, 40000, 4, 6, 256, need - 1);
+    assert_true(p.is_folded);
+    assert_int_equal(p.m_tiles, 2);
+}
+
+/* n_tiles bounds the tiles of any cut of T rows into L lanes. */
+TEST(tiles_suffice_for_every_cut_into_lanes)
+{
+    uint64_t s = test_seed();
+    for (int round = 0; round < 2000; round++) {
+        int L = 1 + (int)(test_random(&s) % 9), R = 1 + (int)(test_random(&s) % 8), T = 0, most = 0;
+        int rows[9];
+        for (int l = 0; l < L; l++) {
+            rows[l] = (int)(test_random(&s) % 20);
+            T += rows[l];
+            if (rows[l] > most) most = rows[l];
+        }
+        int64_t scratch = test_random(&s) % 2 ? PLENTY : 0;
+        attn_plan p = attn_pick(T + 2, L, most, 5000, 2, R, 256, scratch);
+        int tiles = 0;
+        for (int l = 0; l < L; l++) tiles += (rows[l] * R + p.m_tiles * 16 - 1) / (p.m_tiles * 16);
+        assert_true(tiles <= p.n_tiles);
+    }
+}
