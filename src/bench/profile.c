@@ -100,7 +100,10 @@ static status run(const profile_flags *f, arena *a, err *e)
         x.overhead_ns = stages_overhead(p.b);
         if (!f->as_json) profile_print_head(&x);
         s = measure(&x, &p, rec, f->as_json);
-        if (s != ERR_OK) err_set(e, s, p.b->last.where, -1, "%s", p.b->last.msg);
+        bool is_told = p.b->last.code != ERR_OK;
+        if (s != ERR_OK)
+            err_set(e, s, is_told ? p.b->last.where : "profile", -1, "%s",
+                    is_told ? p.b->last.msg : status_text(s));
     }
     if (s == ERR_OK && f->as_json) s = print_json(&x, rec, e);
     profiler_close(&p);

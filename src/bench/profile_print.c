@@ -72,6 +72,7 @@ static void print_sum(const profile_context *x, const stage_table *t, int n, dou
     double sum = t->ns / n * 1e-6, waits = (double)t->n_calls * x->overhead_ns / n * 1e-6;
     double floor = profile_table_floor_ns(&x->peak, t) / n * 1e-6;
     printf("  sum %.3f ms, waits %.3f ms, without %.3f ms", sum, waits, sum - waits);
+    if (x->peak.read > 0) printf(", bytes alone %.3f ms", t->n_bytes / n / x->peak.read * 1e3);
     if (whole_ms > 0)
         printf("; whole %.3f ms, sum - whole %+.3f ms\n  floor %.3f ms (%.3f GB a pass): %.0f%% "
                "reached\n",
