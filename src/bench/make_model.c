@@ -11,7 +11,7 @@
 #include "engine/engine_flags.h"
 
 enum { COPY_MOST = 64 << 20, LAYERS_MOST = 256 };
-static const int64_t SHARD_MOST = 5000000000;
+static const int64_t FILE_MOST = 5000000000;
 
 static status make_folder(const char *dir, err *e)
 {
@@ -58,7 +58,7 @@ static status write_weights(const make_request *r, const char *dir, bool is_draf
         make_draft_plan(&p, r);
     else
         make_target_plan(&p, r);
-    plan_shard(&p, SHARD_MOST);
+    plan_shard(&p, r->file_bytes > 0 ? r->file_bytes : FILE_MOST);
     status s = plan_write(&p, dir, is_draft ? NULL : "mlx", e);
     if (is_draft) {
         out->draft_bytes = p.n_bytes;
@@ -86,12 +86,13 @@ status make_checkpoint(const make_request *r, make_result *out, err *e)
         return err_set(e, ERR_INVALID, "--out", -1, "the path is too long");
     TRY(make_folder(r->out, e));
     TRY(make_folder(draft, e));
-    TRY(write_config(r, r->out, "config.json", make_target_config, e));
+    TRY(write_weights(r, r->out, false, out, e));
+    TRY(write_weights(r, draft, true, out, e));
+    TRY(write_tokenizer(r, e));
+    /* Last: without it a folder is no model, so that an interrupted run leaves none. */
     TRY(write_config(r, r->out, "generation_config.json", make_generation_config, e));
     TRY(write_config(r, draft, "config.json", make_draft_config, e));
-    TRY(write_tokenizer(r, e));
-    TRY(write_weights(r, r->out, false, out, e));
-    return write_weights(r, draft, true, out, e);
+    return write_config(r, r->out, "config.json", make_target_config, e);
 }
 
 typedef struct {

@@ -22,6 +22,7 @@ typedef struct {
     double dial;           /* 0..1, or negative for none */
     const char *out;       /* folder; the draft goes to OUT-dflash2 */
     const char *tokenizer; /* folder whose tokenizer files are copied, or NULL for none */
+    int64_t file_bytes;    /* most data of one file, 0 = 5 GB */
 } make_request;
 
 typedef struct {

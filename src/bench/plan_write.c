@@ -160,6 +160,14 @@ static status open_shard(writing *w, int shard, const char *dir, const char *for
     return s;
 }
 
+static void remove_shard(const plan *p, int shard, const char *dir)
+{
+    char name[64], path[4096];
+    shard_name(p, shard, name, sizeof name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    unlink(path);
+}
+
 static status write_index(const plan *p, const char *dir, err *e)
 {
     char name[64], path[4096];
@@ -203,5 +211,8 @@ status plan_write(const plan *p, const char *dir, const char *format, err *e)
     for (int i = 0; i < p->n_shards; i++)
         if (w.fd[i] >= 0 && close(w.fd[i]) != 0 && s == ERR_OK)
             s = err_set(e, ERR_IO, dir, -1, "cannot write: %s", strerror(errno));
-    return s == ERR_OK ? write_index(p, dir, e) : s;
+    if (s == ERR_OK) s = write_index(p, dir, e);
+    for (int i = 0; i < p->n_shards && s != ERR_OK; i++)
+        if (w.fd[i] >= 0) remove_shard(p, i, dir);
+    return s;
 }

@@ -1,9 +1,10 @@
 /* Random checkpoints: they load, decode, repeat, and the dial is what it says. tags: fast */
+#include <glob.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "bench/make_priv.h"
 #include "decode/cycle.h"
 #include "load/load.h"
@@ -50,17 +51,14 @@ static void make(const shape *s, double dial)
 
 static void clean(void)
 {
-    static const char *const files[] = {"config.json", "generation_config.json",
-                                        "model.safetensors"};
-    char path[200];
-    for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        unlink(path);
-        snprintf(path, sizeof path, "%s/%s", draft_dir, files[i]);
-        unlink(path);
-    }
-    rmdir(dir);
-    rmdir(draft_dir);
+    char pattern[100];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s*/*", dir);
+    if (glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++) unlink(found.gl_pathv[i]);
+    globfree(&found);
+    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(rmdir(draft_dir), 0);
 }
 
 /* Decode n cycles of `width` proposals after a prompt of 3; how many proposals were right. */
@@ -220,6 +218,50 @@ TEST(the_real_shapes_have_their_published_sizes)
     assert_int_equal(p.n, 2180 - 333); /* without vision: model-spec 4.2 */
     plan_fini(&p);
     assert_null(shape_find("28b"));
+}
+
+TEST(a_model_of_several_files_loads)
+{
+    err e;
+    make_result out;
+    load_model m;
+    char path[200];
+    snprintf(dir, sizeof dir, "/tmp/riptide_make_XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    snprintf(draft_dir, sizeof draft_dir, "%s-dflash2", dir);
+    make_request r = {.s = small_moe, .dial = -1, .out = dir, .file_bytes = 4 << 20};
+    CHECK_OK(make_checkpoint(&r, &out, &e), &e);
+    assert_true(out.target_files >= 2);
+    CHECK_OK(load_model_open(&m, dir, &e), &e);
+    assert_int_equal(weights_bytes(m.weights), out.target_bytes);
+    load_model_close(&m);
+    snprintf(path, sizeof path, "%s/model-00001-of-%05d.safetensors", dir, out.target_files);
+    assert_true(file_exists(path));
+    clean();
+}
+
+/* A folder that cannot be made whole is no model. */
+TEST(running_out_of_memory_leaves_no_model)
+{
+    snprintf(dir, sizeof dir, "/tmp/riptide_make_XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    snprintf(draft_dir, sizeof draft_dir, "%s-dflash2", dir);
+    make_request r = {.s = small_dense, .dial = 0.5, .out = dir};
+    char config[100];
+    err e;
+    make_result out;
+    snprintf(config, sizeof config, "%s/config.json", dir);
+    int64_t n = 1, live = mem_count().n_live;
+    for (; n < 400; n += 1 + n / 4) {
+        mem_fail_at(n);
+        status s = make_checkpoint(&r, &out, &e);
+        mem_fail_at(0);
+        assert_int_equal(mem_count().n_live, live);
+        if (s == ERR_OK) break;
+        assert_false(file_exists(config));
+    }
+    assert_true(n > 5 && n < 400);
+    clean();
 }
 
 TEST(fewer_layers_keep_the_taps_inside)
