@@ -190,6 +190,10 @@ static void attn_one_tile(const attn_job *j, const attn_item *it, const tile_scr
     t.n_pos = left < ATTN_TILE ? left : ATTN_TILE;
     t.k = (const char *)a->kv.k.ptr + at;
     t.v = (const char *)a->kv.v.ptr + at;
+    if (from + ATTN_TILE < it->n_pos)
+        t.next_k = (const char *)a->kv.k.ptr +
+                   kv_cell(&a->rows, it->slot, from + ATTN_TILE, a->G, it->g) * a->D *
+                       cpu_attn_kv_bytes(a->kv.format);
     const float *v_scale = NULL;
     if (a->kv.format == KV_INT8) {
         t.k_scale = cpu_f32(a->kv.k_scale) + cell;

@@ -39,7 +39,8 @@ typedef enum { KERNEL_KV_I8, KERNEL_KV_BF16, KERNEL_KV_F32, KERNEL_KV_KINDS } ke
 typedef struct {
     const float *const *q; /* [n_q] rows of D */
     const void *k, *v;     /* [n_pos, D] */
-    const float *k_scale;  /* [n_pos], I8 */
+    const void *next_k;    /* the next tile's k, fetched meanwhile, or NULL */
+    const float *k_scale;  /* [ATTN_TILE], I8 */
     float *s;              /* [n_q][ATTN_TILE] scores, then probabilities */
     float *acc;            /* [n_q][D] */
     const float *correct;  /* [n_q] what acc is multiplied by first */

@@ -18,6 +18,16 @@ V16_FN v16 attn_load(const void *base, int64_t at, kernel_kv kind)
     return v16_load((const float *)base + at);
 }
 
+V16_FN int attn_row_bytes(int D, kernel_kv kind)
+{
+    return D * (kind == KERNEL_KV_I8 ? 1 : kind == KERNEL_KV_BF16 ? 2 : 4);
+}
+
+V16_FN void attn_prefetch(const char *at, int n_bytes)
+{
+    for (int i = 0; i < n_bytes; i += 64) __builtin_prefetch(at + i);
+}
+
 /* Scores of queries [i, i + Q) at positions [j, j + 4); past n_pos the last one is repeated. */
 V16_FN void attn_score_block(const attn_tile *t, int i, int Q, int j, kernel_kv kind)
 {
@@ -35,20 +45,18 @@ V16_FN void attn_score_block(const attn_tile *t, int i, int Q, int j, kernel_kv 
                 s[r * ATTN_K + p] = v16_fma(q, k[p], s[r * ATTN_K + p]);
         }
     }
-    float sums[ATTN_Q * ATTN_K];
-    v16_store(sums, v16_hsum16(s));
-    for (int r = 0; r < Q; r++)
-        for (int p = 0; p < ATTN_K; p++) {
-            float x = sums[r * ATTN_K + p];
-            if (kind == KERNEL_KV_I8) x *= t->k_scale[j + p < t->n_pos ? j + p : t->n_pos - 1];
-            t->s[(i + r) * ATTN_TILE + j + p] = x * t->scale;
-        }
+    v16 sums = v16_hsum16(s); /* lane 4 r + p */
+    if (kind == KERNEL_KV_I8) sums = v16_mul(sums, v16_load_4times(t->k_scale + j));
+    sums = v16_mul(sums, v16_set1(t->scale));
+    for (int r = 0; r < Q; r++) v16_store_quarter(t->s + (i + r) * ATTN_TILE + j, sums, r);
 }
 
 V16_FN void attn_scores(const attn_tile *t, kernel_kv kind)
 {
+    const int row_bytes = attn_row_bytes(t->D, kind);
     for (int j = 0; j < t->n_pos; j += ATTN_K) {
         int i = 0;
+        attn_prefetch((const char *)t->v + j * row_bytes, ATTN_K * row_bytes);
         for (; i + 4 <= t->n_q; i += 4) attn_score_block(t, i, 4, j, kind);
         for (; i + 2 <= t->n_q; i += 2) attn_score_block(t, i, 2, j, kind);
         if (i < t->n_q) attn_score_block(t, i, 1, j, kind);
@@ -90,8 +98,10 @@ static float attn_softmax(float *s, int low, int high, const float *v_scale, att
 }
 
 /* Queries [i, i + Q), columns [d, d + 16 W). */
-V16_FN void attn_value_block(const attn_tile *t, int i, int Q, int d, int W, kernel_kv kind)
+V16_FN void attn_value_block(const attn_tile *t, int i, int Q, int d, int W, const char *fetch,
+                             kernel_kv kind)
 {
+    const int row_bytes = attn_row_bytes(t->D, kind), part_bytes = attn_row_bytes(16 * W, kind);
     v16 o[ATTN_Q][4];
     for (int r = 0; r < Q; r++)
         for (int w = 0; w < W; w++)
@@ -99,6 +109,7 @@ V16_FN void attn_value_block(const attn_tile *t, int i, int Q, int d, int W, ker
                               v16_set1(t->correct[i + r]));
     for (int j = 0; j < t->n_pos; j++) {
         v16 v[4];
+        if (fetch) attn_prefetch(fetch + (int64_t)j * row_bytes, part_bytes);
         for (int w = 0; w < W; w++) v[w] = attn_load(t->v, (int64_t)j * t->D + d + 16 * w, kind);
         for (int r = 0; r < Q; r++) {
             v16 p = v16_set1(t->s[(i + r) * ATTN_TILE + j]);
@@ -110,12 +121,14 @@ V16_FN void attn_value_block(const attn_tile *t, int i, int Q, int d, int W, ker
             v16_store(t->acc + (int64_t)(i + r) * t->D + d + 16 * w, o[r][w]);
 }
 
+/* The first queries to pass also fetch these columns of the next tile's keys. */
 V16_FN void attn_value_columns(const attn_tile *t, int d, int W, kernel_kv kind)
 {
+    const char *fetch = t->next_k ? (const char *)t->next_k + attn_row_bytes(d, kind) : NULL;
     int i = 0;
-    for (; i + 4 <= t->n_q; i += 4) attn_value_block(t, i, 4, d, W, kind);
-    for (; i + 2 <= t->n_q; i += 2) attn_value_block(t, i, 2, d, W, kind);
-    if (i < t->n_q) attn_value_block(t, i, 1, d, W, kind);
+    for (; i + 4 <= t->n_q; i += 4, fetch = NULL) attn_value_block(t, i, 4, d, W, fetch, kind);
+    for (; i + 2 <= t->n_q; i += 2, fetch = NULL) attn_value_block(t, i, 2, d, W, fetch, kind);
+    if (i < t->n_q) attn_value_block(t, i, 1, d, W, fetch, kind);
 }
 
 V16_FN void attn_values(const attn_tile *t, kernel_kv kind)

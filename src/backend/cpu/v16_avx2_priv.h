@@ -22,6 +22,19 @@ V16_FN void v16_store(float *p, v16 v)
     _mm256_storeu_ps(p + 8, v.b);
 }
 
+/* 4 values, 4 times; and lanes 4 q .. 4 q + 3. */
+V16_FN v16 v16_load_4times(const float *p)
+{
+    __m256 x = _mm256_broadcast_ps((const __m128 *)(const void *)p);
+    return (v16){x, x};
+}
+
+V16_FN void v16_store_quarter(float *p, v16 v, int q)
+{
+    __m256 half = q < 2 ? v.a : v.b;
+    _mm_storeu_ps(p, q % 2 ? _mm256_extractf128_ps(half, 1) : _mm256_castps256_ps128(half));
+}
+
 V16_FN v16i v16i_load(const void *p)
 {
     const __m256i *q = p;

@@ -18,6 +18,18 @@ V16_FN void v16_store(float *p, v16 v)
     _mm512_storeu_ps(p, v);
 }
 
+/* 4 values, 4 times; and lanes 4 q .. 4 q + 3. */
+V16_FN v16 v16_load_4times(const float *p)
+{
+    return _mm512_broadcast_f32x4(_mm_loadu_ps(p));
+}
+
+V16_FN void v16_store_quarter(float *p, v16 v, int q)
+{
+    __m256 half = q < 2 ? _mm512_castps512_ps256(v) : _mm512_extractf32x8_ps(v, 1);
+    _mm_storeu_ps(p, q % 2 ? _mm256_extractf128_ps(half, 1) : _mm256_castps256_ps128(half));
+}
+
 V16_FN v16i v16i_load(const void *p)
 {
     return _mm512_loadu_si512(p);

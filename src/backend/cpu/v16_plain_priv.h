@@ -29,6 +29,21 @@ V16_OP void v16_store(float *p, v16 v)
     memcpy(p, &v, sizeof v);
 }
 
+/* 4 values, 4 times; and lanes 4 q .. 4 q + 3. */
+V16_OP v16 v16_load_4times(const float *p)
+{
+    v16 v;
+    v16_f4 x;
+    memcpy(&x, p, sizeof x);
+    V16_EACH v.p[i_] = x;
+    return v;
+}
+
+V16_OP void v16_store_quarter(float *p, v16 v, int q)
+{
+    memcpy(p, &v.p[q], sizeof v.p[q]);
+}
+
 V16_OP v16i v16i_load(const void *p)
 {
     v16i v;
