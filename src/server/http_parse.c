@@ -190,7 +190,8 @@ static void begin(http_parser *p)
 }
 
 /* How many bytes of `in` belong to the head, judged by its raw lines alone. llhttp lets a line that
- * begins with white space continue the field before it; we refuse that. */
+ * begins with white space continue the field before it, and one that begins with a colon be a field
+ * without a name; we refuse both. */
 static size_t scan_head(http_parser *p, str in)
 {
     size_t i = 0;
@@ -204,6 +205,7 @@ static size_t scan_head(http_parser *p, str in)
         case HEAD_START: p->scan = c == '\r' || c == '\n' ? HEAD_START : HEAD_IN_LINE; break;
         case HEAD_IN_LINE: p->scan = c == '\n' ? HEAD_LINE_START : HEAD_IN_LINE; break;
         case HEAD_LINE_START:
+            if (c == ':') refuse(p, 400, "a header field has no name");
             if (c == ' ' || c == '\t') refuse(p, 400, "a header field is folded");
             p->scan = c == '\r' ? HEAD_LINE_CR : c == '\n' ? HEAD_ENDED : HEAD_IN_LINE;
             break;

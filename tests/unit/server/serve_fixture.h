@@ -8,6 +8,13 @@
 #include "client.h"
 #include "server/server_priv.h"
 
+/* Under the thread sanitizer the model is hundreds of times slower: less is asked of it then. */
+#ifdef __SANITIZE_THREAD__
+enum { SERVE_IS_SLOW = 1 };
+#else
+enum { SERVE_IS_SLOW = 0 };
+#endif
+
 typedef struct {
     engine *en;
     server *s;
@@ -48,11 +55,11 @@ static inline void serve_open(serve_fixture *f, server_options so, int n_lanes, 
     err e = {0};
     *f = (serve_fixture){0};
     engine_options eo = {.model = "models/mini-dense",
-                         .draft = "models/mini-dense-dflash2",
+                         .draft = SERVE_IS_SLOW ? NULL : "models/mini-dense-dflash2",
                          .backend = "cpu",
-                         .n_threads = 2,
+                         .n_threads = SERVE_IS_SLOW ? 1 : 2,
                          .n_lanes = n_lanes,
-                         .prefill_rows = 64,
+                         .prefill_rows = SERVE_IS_SLOW ? 8 : 64,
                          .max_context = context,
                          .draft_rows = -1,
                          .queue_size = queue,

@@ -43,7 +43,7 @@ static void wait_for_text(int fd, const char *text)
 static void expect_canceled(int64_t n, int64_t start_ns)
 {
     CLIENT_WAIT_FOR(engine_stats(f->en).canceled == n);
-    assert_true(clock_ms_since(start_ns) < 3000); /* a step, on a busy machine */
+    assert_true(SERVE_IS_SLOW || clock_ms_since(start_ns) < 3000); /* a step, on a busy machine */
     CLIENT_WAIT_FOR(engine_stats(f->en).n_running == 0);
 }
 
@@ -68,7 +68,7 @@ TEST(a_client_that_leaves_while_its_prompt_is_read_stops_the_work)
 {
     static char body[60000];
     serve_open(f, serve_options(), 1, 8, 8192);
-    put_long_ask(body, sizeof body, 7000, STREAM);
+    put_long_ask(body, sizeof body, SERVE_IS_SLOW ? 400 : 7000, STREAM);
     int fd = begin_chat(body);
     CLIENT_WAIT_FOR(engine_stats(f->en).n_running == 1);
     wait_for_text(fd, "\"role\":\"assistant\"");
@@ -109,7 +109,7 @@ TEST(a_silent_stream_is_kept_alive)
     server_options o = serve_options();
     o.keep_alive_ms = 100;
     serve_open(f, o, 1, 8, 8192);
-    put_long_ask(body, sizeof body, 2000, STREAM "'max_tokens':2,");
+    put_long_ask(body, sizeof body, SERVE_IS_SLOW ? 60 : 2000, STREAM "'max_tokens':2,");
     int fd = begin_chat(body);
     wait_for_text(fd, ": keep-alive\n\n");
     assert_true(str_find(buf_str(&f->in), STR("\"role\":\"assistant\""), 0) > 0);
@@ -183,7 +183,7 @@ TEST(a_request_may_come_byte_by_byte_and_two_in_one)
 
 TEST(many_clients_at_a_time_each_get_their_own_answer)
 {
-    enum { N = 12 };
+    enum { N = SERVE_IS_SLOW ? 6 : 12 };
     int fds[N];
     serve_open(f, serve_options(), 4, 32, 2048);
     for (int i = 0; i < N; i++) {
@@ -220,7 +220,9 @@ TEST(many_clients_at_a_time_each_get_their_own_answer)
 
 TEST(the_first_stop_lets_answers_end)
 {
-    serve_open(f, serve_options(), 2, 8, 2048);
+    server_options o = serve_options();
+    o.grace_ms = CLIENT_WAIT_MS;
+    serve_open(f, o, 2, 8, 2048);
     int stream = begin_chat("{" STREAM "'temperature':0," SUM "}");
     int whole = begin_chat("{'temperature':0," SUM "}");
     CLIENT_WAIT_FOR(engine_stats(f->en).n_running == 2);
@@ -256,7 +258,7 @@ TEST(the_second_stop_ends_them_with_an_error)
     wait_for_text(waiting, "server_shutdown");
     assert_int_equal(client_status(&f->in), 503);
     serve_join(f);
-    assert_true(clock_ms_since(start) < 8000);
+    assert_true(SERVE_IS_SLOW || clock_ms_since(start) < 8000);
     close(stream);
     close(waiting);
 }
@@ -286,7 +288,7 @@ TEST(memory_may_run_out_at_any_point_of_a_request)
     serve_open(f, serve_options(), 1, 8, 512);
     buf q;
     buf_init(&q);
-    for (int64_t n = 1; n < 700; n += 1 + n / 16) {
+    for (int64_t n = 1; n < 700; n += 1 + n / (SERVE_IS_SLOW ? 4 : 16)) {
         buf_clear(&q);
         serve_put_request(&q, "POST", "/v1/chat/completions",
                           "Connection: "

@@ -247,6 +247,13 @@ TEST(other_versions_are_505)
     expect(STR("GET / HTTP/0.9\r\n\r\n"), "", 505);
 }
 
+/* llhttp takes it, with or without a space behind. */
+TEST(a_field_without_a_name_is_refused)
+{
+    expect(STR("GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n"), "", 400);
+    expect(STR("GET / HTTP/1.1\r\n:\r\nHost: a\r\n\r\n"), "", 400);
+}
+
 TEST(what_is_no_http_is_refused)
 {
     expect(STR("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), "", 400);

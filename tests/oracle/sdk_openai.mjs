@@ -1,0 +1,172 @@
+// The official OpenAI client (npm `openai`) against riptide. Prints `ok NAME` or `not ok NAME`.
+import assert from 'node:assert/strict';
+import OpenAI from 'openai';
+import { finish, startServer, test } from './sdk_server.mjs';
+
+const server = await startServer('--api-key', 'secret');
+const client = new OpenAI({ apiKey: 'secret', baseURL: `${server.url}/v1`, maxRetries: 0, timeout: 60000 });
+const model = 'mini-dense';
+const ask = (content) => [{ role: 'user', content }];
+const sum = { model, temperature: 0, messages: ask('What is 12 + 30?') };
+const plain = { chat_template_kwargs: { enable_thinking: false } };
+const tools = [
+  { name: 'get_weather', description: 'Current weather of a city', properties: { city: { type: 'string' } } },
+  { name: 'add', description: 'Add two numbers', properties: { a: { type: 'integer' }, b: { type: 'integer' } } },
+].map(({ name, description, properties }) => ({
+  type: 'function',
+  function: { name, description, parameters: { type: 'object', properties, required: Object.keys(properties) } },
+}));
+const addition = { model, temperature: 0, tools, messages: ask('Use the tool to add 417 and 288.') };
+
+await test('models', async () => {
+  const list = await client.models.list();
+  assert.equal(list.data[0].id, model);
+  const one = await client.models.retrieve(model);
+  assert.equal(one.object, 'model');
+  assert.equal(one.context_length, 4096);
+  await assert.rejects(client.models.retrieve('gpt-9'), OpenAI.NotFoundError);
+});
+
+await test('chat', async () => {
+  const { data, request_id } = await client.chat.completions.create(sum).withResponse();
+  const [choice] = data.choices;
+  assert.match(request_id, /^req_/);
+  assert.equal(data._request_id, request_id);
+  assert.match(choice.message.content, /42/);
+  assert.ok(choice.message.reasoning_content.length > 0);
+  assert.equal(choice.finish_reason, 'stop');
+  assert.equal(data.usage.total_tokens, data.usage.prompt_tokens + data.usage.completion_tokens);
+  assert.ok(data.usage.completion_tokens_details.reasoning_tokens > 0);
+});
+
+await test('stream', async () => {
+  const whole = await client.chat.completions.create(sum);
+  const stream = await client.chat.completions.create(
+    { ...sum, stream: true, stream_options: { include_usage: true } });
+  let content = '', reasoning = '', usage, reason, first;
+  for await (const chunk of stream) {
+    assert.equal(chunk.object, 'chat.completion.chunk');
+    usage = chunk.usage ?? usage;
+    const [choice] = chunk.choices;
+    if (!choice) continue;
+    first ??= choice.delta;
+    content += choice.delta.content ?? '';
+    reasoning += choice.delta.reasoning_content ?? '';
+    reason = choice.finish_reason ?? reason;
+  }
+  assert.equal(first.role, 'assistant');
+  assert.equal(content, whole.choices[0].message.content);
+  assert.equal(reasoning, whole.choices[0].message.reasoning_content);
+  assert.equal(reason, 'stop');
+  assert.deepEqual(usage, whole.usage);
+});
+
+// The client's own accumulator insists on the order and the fields of chunks.
+await test('stream_helper', async () => {
+  const stream = client.chat.completions.stream({ ...addition, stream_options: { include_usage: true } });
+  let deltas = 0;
+  stream.on('tool_calls.function.arguments.delta', () => deltas++);
+  const final = await stream.finalChatCompletion();
+  const [call] = final.choices[0].message.tool_calls;
+  assert.equal(final.choices[0].finish_reason, 'tool_calls');
+  assert.match(call.id, /^call_/);
+  assert.equal(call.function.name, 'add');
+  assert.deepEqual(JSON.parse(call.function.arguments), { a: 417, b: 288 });
+  assert.ok(deltas > 0);
+  const whole = await client.chat.completions.create(addition);
+  assert.equal(whole.choices[0].message.tool_calls[0].function.arguments, call.function.arguments);
+});
+
+await test('tool_round_trip', async () => {
+  const first = await client.chat.completions.create(addition);
+  const { message } = first.choices[0];
+  const { a, b } = JSON.parse(message.tool_calls[0].function.arguments);
+  const second = await client.chat.completions.create({
+    ...addition,
+    ...plain,
+    messages: [...addition.messages, message,
+      { role: 'tool', tool_call_id: message.tool_calls[0].id, content: String(a + b) }],
+  });
+  assert.match(second.choices[0].message.content, /705/);
+  assert.equal(second.choices[0].finish_reason, 'stop');
+});
+
+await test('run_tools', async () => {
+  const called = [];
+  const runner = client.chat.completions.runTools({
+    model,
+    temperature: 0,
+    ...plain,
+    messages: ask('What is the weather in Turin?'),
+    tools: [{
+      type: 'function',
+      function: {
+        ...tools[0].function,
+        parse: JSON.parse,
+        function: ({ city }) => {
+          called.push(city);
+          return '{"sky": "rainy", "celsius": 11}';
+        },
+      },
+    }],
+  });
+  const content = await runner.finalContent();
+  assert.deepEqual(called, ['Turin']);
+  assert.match(content, /rain/i);
+});
+
+await test('choices_and_logprobs', async () => {
+  const body = { model, ...plain, n: 3, seed: 7, temperature: 1, max_tokens: 20, logprobs: true, top_logprobs: 2,
+    messages: ask('Tell a story of 4 days about Theo in Warsaw.') };
+  const one = await client.chat.completions.create(body);
+  assert.equal(one.choices.length, 3);
+  for (const { logprobs } of one.choices) {
+    for (const token of logprobs.content) {
+      assert.ok(token.logprob <= 0);
+      assert.equal(token.top_logprobs.length, 2);
+    }
+  }
+  const again = await client.chat.completions.create(body);
+  assert.deepEqual(again.choices, one.choices);
+  assert.equal(new Set(one.choices.map((c) => c.message.content)).size, 3);
+});
+
+await test('aborted_stream', async () => {
+  const endless = { model, ignore_eos: true, stream: true, messages: ask('Tell a story of 9 days about Juno in Lima.') };
+  const stream = await client.chat.completions.create(endless);
+  let n = 0;
+  for await (const chunk of stream) {
+    assert.ok(chunk);
+    if (++n === 3) break; // the client aborts the request
+  }
+  const controller = new AbortController();
+  const whole = client.chat.completions.create({ ...endless, stream: false }, { signal: controller.signal });
+  setTimeout(() => controller.abort(), 100);
+  await assert.rejects(whole, OpenAI.APIUserAbortError);
+  const after = await client.chat.completions.create(sum);
+  assert.match(after.choices[0].message.content, /42/);
+});
+
+await test('errors', async () => {
+  const wrong = new OpenAI({ apiKey: 'wrong', baseURL: `${server.url}/v1`, maxRetries: 0 });
+  await assert.rejects(wrong.chat.completions.create(sum), OpenAI.AuthenticationError);
+  await assert.rejects(client.chat.completions.create({ ...sum, model: 'gpt-9' }),
+    (e) => e instanceof OpenAI.NotFoundError && e.code === 'model_not_found' && e.param === 'model');
+  await assert.rejects(client.chat.completions.create({ ...sum, temperature: 9 }),
+    (e) => e instanceof OpenAI.BadRequestError && e.param === 'temperature' && e.type === 'invalid_request_error');
+  await assert.rejects(client.chat.completions.create({ model, messages: ask('lantern '.repeat(9000)) }),
+    (e) => e instanceof OpenAI.BadRequestError && e.code === 'context_length_exceeded' && /4096/.test(e.message));
+  await assert.rejects(client.chat.completions.create({ model, messages: [{ role: 'user',
+    content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }] }] }), OpenAI.BadRequestError);
+});
+
+await test('sixteen_at_a_time', async () => {
+  const answers = await Promise.all(Array.from({ length: 16 }, (_, i) => client.chat.completions.create(
+    { ...sum, stream: false, messages: ask(`What is ${i + 10} + 30?`), max_tokens: 48 })));
+  for (const { choices } of answers) assert.ok(choices[0].message.content || choices[0].message.reasoning_content);
+});
+
+await test('stops_with_0', async () => {
+  assert.equal(await server.stop(), 0);
+});
+finish();
