@@ -2,9 +2,9 @@
  *
  * cpu_stages: a forward pass of a real shape through the cpu backend's op table, stage by stage,
  * with random 4-bit weights: no files, no model code. What it prints per stage is the sum over its
- * calls of the least time of all passes (the machine may be busy), the bytes of weights, state and cache that the stage
- * must read, and its share of the floor, max(bytes / bandwidth, int8 operations / rate), both
- * measured here first.
+ * calls of the least time of all passes (the machine may be busy), the bytes of weights, state and
+ * cache that the stage must read, and its share of the floor, max(bytes / bandwidth, int8
+ * operations / rate), both measured here first.
  *
  * Usage: cpu_stages [rows [context [threads [cpu:isa [0.8b|35b [passes]]]]]] */
 #include <stdio.h>
@@ -80,8 +80,9 @@ __attribute__((target("avx512f,avx512vnni"), noinline)) static int dots(int n)
     __m512i x = _mm512_set1_epi8(1), a0 = x, a1 = x, a2 = x, a3 = x, a4 = x, a5 = x, a6 = x, a7 = x;
     for (int i = 0; i < n; i++) {
         DOT(0), DOT(1), DOT(2), DOT(3), DOT(4), DOT(5), DOT(6), DOT(7);
-        __asm__ volatile("" : "+v"(a0), "+v"(a1), "+v"(a2), "+v"(a3), "+v"(a4), "+v"(a5),
-                         "+v"(a6), "+v"(a7));
+        __asm__ volatile(""
+                         : "+v"(a0), "+v"(a1), "+v"(a2), "+v"(a3), "+v"(a4), "+v"(a5), "+v"(a6),
+                           "+v"(a7));
     }
     a0 = _mm512_add_epi32(_mm512_add_epi32(a0, a1), _mm512_add_epi32(a2, a3));
     a4 = _mm512_add_epi32(_mm512_add_epi32(a4, a5), _mm512_add_epi32(a6, a7));
@@ -197,8 +198,11 @@ static dev_weight weight(weight_use use, int64_t X, int64_t N, int64_t K, int bi
     static int64_t cap, scale_cap;
     dev_weight w;
     err e = {0};
-    tensor t = {.type = DTYPE_AFFINE, .n_dims = use == WEIGHT_EXPERTS ? 3 : 2,
-                .scale_type = DTYPE_BF16, .bits = bits, .group = 64};
+    tensor t = {.type = DTYPE_AFFINE,
+                .n_dims = use == WEIGHT_EXPERTS ? 3 : 2,
+                .scale_type = DTYPE_BF16,
+                .bits = bits,
+                .group = 64};
     t.n_bytes = X * N * quant_affine_row_bytes(K, bits);
     int64_t n_scales = X * N * K / 64;
     if (t.n_bytes > cap) {
@@ -237,9 +241,16 @@ static struct {
 static void open_rows(void)
 {
     int n_blocks = (context + T + OPS_BLOCK - 1) / OPS_BLOCK;
-    u.rows = (ops_rows){.T = T, .L = 1, .max_rows = T, .max_len = context + T,
-                        .ids = take(T * 4), .row_lane = take(T * 4), .row_pos = take(T * 4),
-                        .lane_row = take(8), .lane_slot = take(4), .table = take(n_blocks * 4),
+    u.rows = (ops_rows){.T = T,
+                        .L = 1,
+                        .max_rows = T,
+                        .max_len = context + T,
+                        .ids = take(T * 4),
+                        .row_lane = take(T * 4),
+                        .row_pos = take(T * 4),
+                        .lane_row = take(8),
+                        .lane_slot = take(4),
+                        .table = take(n_blocks * 4),
                         .table_stride = n_blocks};
     u.pos = take(T * 12);
     for (int t = 0; t < T; t++) {
@@ -280,8 +291,8 @@ static void open_buffers(void)
     u.token = take(M * 4);
     for (int m = 0; m < M; m++) ((int32_t *)u.index.ptr)[m] = T - M + m;
     u.policy = take(sizeof(sample_policy));
-    *(sample_policy *)u.policy.ptr = (sample_policy){.seed = 1, .temperature = 1, .top_p = 1,
-                                                     .repetition = 1};
+    *(sample_policy *)u.policy.ptr = (sample_policy){
+        .seed = 1, .temperature = 1, .top_p = 1, .repetition = 1};
     u.bias = take(sizeof(sample_bias) * OPS_BIAS_MAX);
     u.conv_w = take_f32(C * 4, 1);
     u.neg_a = take_f32(sh.Hv, 0.1f);
@@ -402,16 +413,40 @@ static void run_delta(layer *l)
     int64_t C = 2 * sh.Hk * DK + sh.Hv * DK, state = (int64_t)sh.Hv * DK * DK * 4;
     run_linear("delta in", u.x, 4, (const dev_weight *[]){&l->qkv, &l->z, &l->a, &l->b},
                (dev_buf[]){u.p, u.z, u.a, u.b}, LINEAR_ACT);
-    gdn_prep_args p = {.p = u.p, .a = u.a, .b = u.b, .conv_w = u.conv_w, .neg_A = u.neg_a,
-                       .dt_bias = u.dt, .conv_state = l->conv, .rows = u.rows, .qkv = u.qkv,
-                       .g = u.g, .beta = u.beta, .Hk = sh.Hk, .Hv = sh.Hv, .dk = DK, .dv = DK};
+    gdn_prep_args p = {.p = u.p,
+                       .a = u.a,
+                       .b = u.b,
+                       .conv_w = u.conv_w,
+                       .neg_A = u.neg_a,
+                       .dt_bias = u.dt,
+                       .conv_state = l->conv,
+                       .rows = u.rows,
+                       .qkv = u.qkv,
+                       .g = u.g,
+                       .beta = u.beta,
+                       .Hk = sh.Hk,
+                       .Hv = sh.Hv,
+                       .dk = DK,
+                       .dv = DK};
     begin();
     must(be->ops->gdn_prep(be, &p), &be->last);
     end("delta prep", C * 12, 0);
-    gdn_scan_args s = {.qkv = u.qkv, .g = u.g, .beta = u.beta, .p = u.p, .z = u.z,
-                       .norm_w = u.dnorm, .state = l->state, .conv_state = l->conv,
-                       .rows = u.rows, .out = u.out, .eps = 1e-6f, .Hk = sh.Hk, .Hv = sh.Hv,
-                       .dk = DK, .dv = DK, .advance = true};
+    gdn_scan_args s = {.qkv = u.qkv,
+                       .g = u.g,
+                       .beta = u.beta,
+                       .p = u.p,
+                       .z = u.z,
+                       .norm_w = u.dnorm,
+                       .state = l->state,
+                       .conv_state = l->conv,
+                       .rows = u.rows,
+                       .out = u.out,
+                       .eps = 1e-6f,
+                       .Hk = sh.Hk,
+                       .Hv = sh.Hv,
+                       .dk = DK,
+                       .dv = DK,
+                       .advance = true};
     begin();
     must(be->ops->gdn_scan(be, &s), &be->last);
     end("delta scan", 2 * state, 0);
@@ -423,14 +458,34 @@ static void run_full(layer *l)
     kv_layer kv = {KV_INT8, l->kv[0], l->kv[1], l->kv[2], l->kv[3]};
     run_linear("attn in", u.x, 3, (const dev_weight *[]){&l->q, &l->k, &l->v},
                (dev_buf[]){u.qg, u.k, u.v}, LINEAR_ACT);
-    attn_prep_args p = {.qg = u.qg, .k = u.k, .v = u.v, .q_norm = u.hnorm, .k_norm = u.hnorm,
-                        .cs = u.cs, .q = u.q, .kv = kv, .rows = u.rows, .eps = 1e-6f, .H = sh.H,
-                        .G = sh.G, .D = sh.D, .n_pairs = PAIRS, .has_gate = true};
+    attn_prep_args p = {.qg = u.qg,
+                        .k = u.k,
+                        .v = u.v,
+                        .q_norm = u.hnorm,
+                        .k_norm = u.hnorm,
+                        .cs = u.cs,
+                        .q = u.q,
+                        .kv = kv,
+                        .rows = u.rows,
+                        .eps = 1e-6f,
+                        .H = sh.H,
+                        .G = sh.G,
+                        .D = sh.D,
+                        .n_pairs = PAIRS,
+                        .has_gate = true};
     begin();
     must(be->ops->attn_prep(be, &p), &be->last);
     end("attn prep", 0, 0);
-    attn_args a = {.q = u.q, .qg = u.qg, .kv = kv, .rows = u.rows, .out = u.out, .scale = 0.0625f,
-                   .H = sh.H, .G = sh.G, .D = sh.D, .has_gate = true};
+    attn_args a = {.q = u.q,
+                   .qg = u.qg,
+                   .kv = kv,
+                   .rows = u.rows,
+                   .out = u.out,
+                   .scale = 0.0625f,
+                   .H = sh.H,
+                   .G = sh.G,
+                   .D = sh.D,
+                   .has_gate = true};
     begin();
     must(be->ops->attn(be, &a), &be->last);
     end("attn", 2 * (int64_t)(context + T) * sh.G * (sh.D + 4), 0);
@@ -455,10 +510,23 @@ static void run_moe(layer *l)
     begin();
     must(be->ops->moe_route(be, &r), &be->last);
     end("route", 0, 0);
-    moe_ffn_args m = {.x = u.x, .ids = u.route_ids, .w = u.route_w, .gate = &l->gate,
-                      .up = &l->up, .down = &l->down, .s_gate = &l->s_gate, .s_up = &l->s_up,
-                      .s_down = &l->s_down, .s_sigmoid = &l->s_sig, .h = u.h, .T = T, .E = sh.E,
-                      .X = sh.X, .K = sh.K, .F = sh.moe_F, .shared_F = sh.shared_F};
+    moe_ffn_args m = {.x = u.x,
+                      .ids = u.route_ids,
+                      .w = u.route_w,
+                      .gate = &l->gate,
+                      .up = &l->up,
+                      .down = &l->down,
+                      .s_gate = &l->s_gate,
+                      .s_up = &l->s_up,
+                      .s_down = &l->s_down,
+                      .s_sigmoid = &l->s_sig,
+                      .h = u.h,
+                      .T = T,
+                      .E = sh.E,
+                      .X = sh.X,
+                      .K = sh.K,
+                      .F = sh.moe_F,
+                      .shared_F = sh.shared_F};
     bool is_used[1024] = {false};
     int n_used = 0;
     for (int i = 0; i < T * sh.K; i++) {
@@ -481,8 +549,12 @@ static void run_head(void)
     T = M;
     run_linear("head", u.x, 1, (const dev_weight *[]){&head}, &u.logits, LINEAR_F32);
     T = all;
-    sample_args s = {.logits = u.logits, .row = u.index, .rows = u.rows,
-                     .lanes = {.policy = u.policy, .bias = u.bias}, .token = u.token, .M = M,
+    sample_args s = {.logits = u.logits,
+                     .row = u.index,
+                     .rows = u.rows,
+                     .lanes = {.policy = u.policy, .bias = u.bias},
+                     .token = u.token,
+                     .M = M,
                      .V = (int)sh.V};
     begin();
     must(be->ops->sample(be, &s), &be->last);
@@ -543,7 +615,8 @@ static void report(double bandwidth, double rate)
 
 int main(int argc, char **argv)
 {
-    backend_options o = {.name = argc > 4 ? argv[4] : "cpu", .n_threads = argc > 3 ? atoi(argv[3]) : 0};
+    backend_options o = {.name = argc > 4 ? argv[4] : "cpu",
+                         .n_threads = argc > 3 ? atoi(argv[3]) : 0};
     int passes = argc > 6 ? atoi(argv[6]) : 20;
     err e = {0};
     if (argc > 1) T = atoi(argv[1]);
@@ -557,15 +630,32 @@ int main(int argc, char **argv)
     printf("%s, %s:%s, %d threads, %d rows behind %d: reads %.1f GB/s, int8 %.0f GOP/s\n", sh.name,
            be->name, be->isa, be->n_threads, T, context, bandwidth, rate);
     open_buffers();
-    arena_mem = take((int64_t)sh.n_layers * (4 << 20) + (int64_t)u.rows.table_stride * 64 * sh.G *
-                                                            (2 * sh.D + 8) * sh.n_layers / 4 + (8 << 20));
+    arena_mem = take((int64_t)sh.n_layers * (4 << 20) +
+                     (int64_t)u.rows.table_stride * 64 * sh.G * (2 * sh.D + 8) * sh.n_layers / 4 +
+                     (8 << 20));
     for (int i = 0; i < sh.n_layers; i++) open_layer(&layers[i], i);
     head = linear(sh.V, sh.E);
     table = weight(WEIGHT_TABLE, 1, sh.V, sh.E, 4);
-    backend_limits l = {.T = T, .L = 1, .E = sh.E, .K = 8192, .N = 8192, .F = sh.F, .moe_F = sh.moe_F,
-                        .shared_F = sh.shared_F, .X = sh.X, .K_experts = sh.K, .V = sh.V, .M = T,
-                        .H = sh.H, .G = sh.G, .D = sh.D, .gdn_Hk = sh.Hk, .gdn_Hv = sh.Hv,
-                        .gdn_dk = DK, .gdn_dv = DK, .max_position = context + T};
+    backend_limits l = {.T = T,
+                        .L = 1,
+                        .E = sh.E,
+                        .K = 8192,
+                        .N = 8192,
+                        .F = sh.F,
+                        .moe_F = sh.moe_F,
+                        .shared_F = sh.shared_F,
+                        .X = sh.X,
+                        .K_experts = sh.K,
+                        .V = sh.V,
+                        .M = T,
+                        .H = sh.H,
+                        .G = sh.G,
+                        .D = sh.D,
+                        .gdn_Hk = sh.Hk,
+                        .gdn_Hv = sh.Hv,
+                        .gdn_dk = DK,
+                        .gdn_dv = DK,
+                        .max_position = context + T};
     must(be->ops->reserve(be, &l, &e), &e);
     for (int pass = 0; pass < passes; pass++) {
         for (int i = 0; i < n_stages; i++) {

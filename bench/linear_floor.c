@@ -17,14 +17,14 @@
 #include "tensor/quant.h"
 
 enum { COPIES_MAX = 8, REPLAYS = 9, CALLS = 24, PARTS = 4 };
-static const double RATE = 790e12;          /* bf16, measured on an H200 with large products */
-static const double BANDWIDTH = 4.36e12;    /* bytes a second read, measured on an H200 */
-static const int64_t WARM_NS = 60000000;    /* clocks rise under load, not before */
+static const double RATE = 790e12;             /* bf16, measured on an H200 with large products */
+static const double BANDWIDTH = 4.36e12;       /* bytes a second read, measured on an H200 */
+static const int64_t WARM_NS = 60000000;       /* clocks rise under load, not before */
 static const int64_t SPREAD_BYTES = 200 << 20; /* weights a graph walks through: 4x the cache */
 
 static backend *b;
 static uint64_t next_key = 1;
-static int only_rows; /* 0 = every count */
+static int only_rows;  /* 0 = every count */
 static uint8_t *noise; /* NOISE_BYTES of random bytes */
 static const int64_t NOISE_BYTES = 800 << 20;
 
@@ -48,8 +48,9 @@ static dev_buf take_noise(int64_t n)
 {
     dev_buf d = take(n * 2);
     uint16_t *x = mem_new((size_t)n * 2);
-    for (int64_t i = 0; i < n; i++) x[i] = (uint16_t)(0x3c00 + (noise[i % NOISE_BYTES] << 2)) ^
-                                           (uint16_t)((noise[(i * 7) % NOISE_BYTES] & 1) << 15);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (uint16_t)(0x3c00 + (noise[i % NOISE_BYTES] << 2)) ^
+               (uint16_t)((noise[(i * 7) % NOISE_BYTES] & 1) << 15);
     must(b->ops->upload(b, d, x, n * 2), &b->last);
     mem_free(x);
     return d;
@@ -61,8 +62,13 @@ static dev_weight take_weight(weight_use use, int X, int64_t N, int64_t K, int b
     static int64_t n_scales;
     err e = {0};
     dev_weight w;
-    tensor t = {.type = DTYPE_AFFINE, .n_dims = use == WEIGHT_EXPERTS ? 3 : 2, .bits = bits,
-                .group = 64, .scale_type = DTYPE_BF16, .data = noise, .scales = scales,
+    tensor t = {.type = DTYPE_AFFINE,
+                .n_dims = use == WEIGHT_EXPERTS ? 3 : 2,
+                .bits = bits,
+                .group = 64,
+                .scale_type = DTYPE_BF16,
+                .data = noise,
+                .scales = scales,
                 .biases = scales};
     int64_t n = N * (use == WEIGHT_EXPERTS ? X : 1);
     if (use == WEIGHT_EXPERTS) memcpy(t.shape, (int64_t[]){X, N, K}, 3 * sizeof(int64_t));
@@ -118,8 +124,8 @@ static void report(const job *j, int T)
     if (only_rows && T != only_rows) return;
     double s = measure(j), floor_s = (double)j->bytes / BANDWIDTH;
     if (j->flops / RATE > floor_s) floor_s = j->flops / RATE;
-    printf("%-22s %5d rows %9.2f us %7.0f GB/s %7.1f TFLOP/s  floor %8.2f us %5.1f %%\n", j->name, T,
-           s * 1e6, (double)j->bytes / s * 1e-9, j->flops / s * 1e-12, floor_s * 1e6,
+    printf("%-22s %5d rows %9.2f us %7.0f GB/s %7.1f TFLOP/s  floor %8.2f us %5.1f %%\n", j->name,
+           T, s * 1e6, (double)j->bytes / s * 1e-9, j->flops / s * 1e-12, floor_s * 1e6,
            floor_s / s * 100);
     fflush(stdout);
 }
@@ -270,8 +276,9 @@ static void run_moe(void)
         int T = row_counts[i], alive = route(ids, T, X, K);
         must(b->ops->upload(b, d_ids, ids, T * K * 4), &b->last);
         for (int k = 0; k < 2; k++) {
-            c.a[k] = (moe_ffn_args){x, d_ids, d_w, &w[k][0], &w[k][1], &w[k][2], &w[k][3], &w[k][4],
-                                    &w[k][5], &w[k][6], h, T, E, X, K, F, F};
+            c.a[k] = (moe_ffn_args){x,        d_ids,    d_w,      &w[k][0], &w[k][1], &w[k][2],
+                                    &w[k][3], &w[k][4], &w[k][5], &w[k][6], h,        T,
+                                    E,        X,        K,        F,        F};
         }
         job j = {"35b experts", expert_bytes / X * alive + shared_bytes + (int64_t)T * E * 10,
                  2.0 * T * (K + 1) * 3.0 * E * F, moe_call, &c};
@@ -330,10 +337,26 @@ int main(int argc, char **argv)
     err e = {0};
     backend_options o = {"cuda", 1};
     must(backend_open(&b, &o, &e), &e);
-    backend_limits l = {.T = 2048, .L = 64, .rows_per_lane = 16, .E = 5120, .K = 17408,
-                        .N = 17408, .F = 17408, .moe_F = 512, .shared_F = 512, .X = 256,
-                        .K_experts = 8, .V = 248320, .M = 64, .H = 24, .G = 4, .D = 256,
-                        .gdn_Hk = 16, .gdn_Hv = 48, .gdn_dk = 128, .gdn_dv = 128,
+    backend_limits l = {.T = 2048,
+                        .L = 64,
+                        .rows_per_lane = 16,
+                        .E = 5120,
+                        .K = 17408,
+                        .N = 17408,
+                        .F = 17408,
+                        .moe_F = 512,
+                        .shared_F = 512,
+                        .X = 256,
+                        .K_experts = 8,
+                        .V = 248320,
+                        .M = 64,
+                        .H = 24,
+                        .G = 4,
+                        .D = 256,
+                        .gdn_Hk = 16,
+                        .gdn_Hv = 48,
+                        .gdn_dk = 128,
+                        .gdn_dv = 128,
                         .max_position = 4096};
     must(b->ops->reserve(b, &l, &e), &e);
     noise = mem_new((size_t)NOISE_BYTES);

@@ -89,8 +89,8 @@ status cpu_attn_prep(backend *b, const attn_prep_args *a)
  * segments of an item or several share them, so nobody sees the difference. */
 enum {
     ATTN_SEGMENT = 1024,
-    ITEM_QUERIES = 32,      /* queries of an item: their sums fit in the first-level cache */
-    UNITS_PER_WORKER = 8,   /* segments of shared items whose sums wait for the merge */
+    ITEM_QUERIES = 32,    /* queries of an item: their sums fit in the first-level cache */
+    UNITS_PER_WORKER = 8, /* segments of shared items whose sums wait for the merge */
 };
 
 typedef struct {
@@ -185,8 +185,13 @@ static void attn_one_tile(const attn_job *j, const attn_item *it, const tile_scr
     int64_t cell = kv_cell(&a->rows, it->slot, from, a->G, it->g);
     int64_t at = cell * a->D * cpu_attn_kv_bytes(a->kv.format);
     int per_row = a->H / a->G, left = it->n_pos - from;
-    attn_tile t = {.q = w->q, .s = w->s, .acc = sums_acc(a, sums), .correct = w->correct,
-                   .scale = a->scale, .n_q = item_n_q(a, it), .D = a->D};
+    attn_tile t = {.q = w->q,
+                   .s = w->s,
+                   .acc = sums_acc(a, sums),
+                   .correct = w->correct,
+                   .scale = a->scale,
+                   .n_q = item_n_q(a, it),
+                   .D = a->D};
     t.n_pos = left < ATTN_TILE ? left : ATTN_TILE;
     t.k = (const char *)a->kv.k.ptr + at;
     t.v = (const char *)a->kv.v.ptr + at;
@@ -204,8 +209,7 @@ static void attn_one_tile(const attn_job *j, const attn_item *it, const tile_scr
         /* the row before the last sees one position less, and so on */
         int high = left - (it->n_rows - 1 - i / per_row);
         if (high > t.n_pos) high = t.n_pos;
-        w->correct[i] = k->attn_softmax(w->s + i * ATTN_TILE, 0, high, v_scale,
-                                        &sums_run(sums)[i]);
+        w->correct[i] = k->attn_softmax(w->s + i * ATTN_TILE, 0, high, v_scale, &sums_run(sums)[i]);
     }
     k->attn_values[kind](&t);
 }

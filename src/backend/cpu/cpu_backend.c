@@ -125,8 +125,12 @@ static status cpu_reserve(backend *b, const backend_limits *l, err *e)
     }
     s.own = max64(s.own, GDN_SLICES * (int64_t)l->gdn_dk * GDN_LANES * 4);
     if (l->X > 0) {
-        moe_ffn_args moe = {.T = l->T, .E = (int)l->E, .X = l->X, .K = l->K_experts,
-                            .F = (int)l->moe_F, .shared_F = (int)l->shared_F};
+        moe_ffn_args moe = {.T = l->T,
+                            .E = (int)l->E,
+                            .X = l->X,
+                            .K = l->K_experts,
+                            .F = (int)l->moe_F,
+                            .shared_F = (int)l->shared_F};
         widen(&s, cpu_moe_scratch(&moe));
     }
     if (l->V > 0) {

@@ -106,9 +106,12 @@ typedef struct {
 
 static int64_t unit_bytes(int n_q, int B, int D, char *mem, unit_scratch *s)
 {
-    int64_t at = 0, sizes[] = {n_q * (int64_t)sizeof(attn_run), (int64_t)n_q * D * 4,
-                               (int64_t)n_q * ATTN_TILE * 4,    n_q * 4,
-                               (int64_t)B * D * 4,              (int64_t)B * D * 4,
+    int64_t at = 0, sizes[] = {n_q * (int64_t)sizeof(attn_run),
+                               (int64_t)n_q * D * 4,
+                               (int64_t)n_q * ATTN_TILE * 4,
+                               n_q * 4,
+                               (int64_t)B * D * 4,
+                               (int64_t)B * D * 4,
                                n_q * (int64_t)sizeof(float *)};
     char *start[7];
     for (int i = 0; i < 7; i++) {
@@ -116,8 +119,8 @@ static int64_t unit_bytes(int n_q, int B, int D, char *mem, unit_scratch *s)
         at += cpu_align64(sizes[i]);
     }
     if (s)
-        *s = (unit_scratch){(attn_run *)start[0], (float *)start[1], (float *)start[2],
-                            (float *)start[3],    (float *)start[4], (float *)start[5],
+        *s = (unit_scratch){(attn_run *)start[0],    (float *)start[1], (float *)start[2],
+                            (float *)start[3],       (float *)start[4], (float *)start[5],
                             (const float **)start[6]};
     return at;
 }
@@ -141,8 +144,13 @@ static void attn_unit(const attn_job *j, int l, int g, int row0, int n, unit_scr
     int slot = cpu_i32(a->lane_slot)[l], p = cpu_i32(a->anchor_pos)[l];
     int begin = cpu_i32(a->ctx_begin)[l], low[ATTN_Q_MAX], high[ATTN_Q_MAX];
     int64_t block = (int64_t)l * a->B;
-    attn_tile t = {.q = s->q, .s = s->s, .acc = s->acc, .correct = s->correct, .scale = a->scale,
-                   .n_q = n_q, .D = D};
+    attn_tile t = {.q = s->q,
+                   .s = s->s,
+                   .acc = s->acc,
+                   .correct = s->correct,
+                   .scale = a->scale,
+                   .n_q = n_q,
+                   .D = D};
     for (int i = 0; i < n_q; i++) {
         int64_t head = (block + row0 + i / per_row) * a->H + (int64_t)g * per_row + i % per_row;
         s->q[i] = cpu_f32(a->q) + head * D;

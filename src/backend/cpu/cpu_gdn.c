@@ -76,9 +76,9 @@ static void prep_units(void *ctx, int64_t begin, int64_t end, int worker)
         if (cpu_i32(a->rows.row_lane)[t] < 0) continue;
         prep_run(j, t, r);
         if (r == 0)
-            j->k->gdn_gates(cpu_f32(a->a) + t * a->Hv, cpu_f32(a->b) + t * a->Hv,
-                            cpu_f32(a->neg_A), cpu_f32(a->dt_bias), a->Hv,
-                            cpu_f32(a->g) + t * a->Hv, cpu_f32(a->beta) + t * a->Hv);
+            j->k->gdn_gates(cpu_f32(a->a) + t * a->Hv, cpu_f32(a->b) + t * a->Hv, cpu_f32(a->neg_A),
+                            cpu_f32(a->dt_bias), a->Hv, cpu_f32(a->g) + t * a->Hv,
+                            cpu_f32(a->beta) + t * a->Hv);
     }
 }
 

@@ -12,11 +12,11 @@
 #include "base/rng.h"
 
 enum {
-    TILE_ROWS = 12,  /* most rows of a linear tile */
+    TILE_ROWS = 12, /* most rows of a linear tile */
     TILE_PANELS = 2,
-    ATTN_TILE = 64,  /* positions of an attention tile */
-    GDN_LANES = 16,  /* dv columns of a state slice */
-    GDN_SLICES = 2,  /* slices that a call advances together */
+    ATTN_TILE = 64, /* positions of an attention tile */
+    GDN_LANES = 16, /* dv columns of a state slice */
+    GDN_SLICES = 2, /* slices that a call advances together */
 };
 
 /* A tile of a linear: rows x panels. out[row][panel][16]. */
@@ -55,10 +55,10 @@ typedef struct {
 
 /* The delta rule over T rows for 1 or 2 neighbouring slices of 16 columns of one value head. */
 typedef struct {
-    float *state;          /* [n_slices][dk][16], advanced in place */
+    float *state;           /* [n_slices][dk][16], advanced in place */
     const float *q, *k, *v; /* row t at + t * row_stride; v at the first column of the slices */
-    const float *g, *beta; /* row t at + t * gate_stride */
-    float *out;            /* row t at + t * out_stride, or NULL when nobody reads it */
+    const float *g, *beta;  /* row t at + t * gate_stride */
+    float *out;             /* row t at + t * out_stride, or NULL when nobody reads it */
     int64_t row_stride, gate_stride, out_stride;
     int T, dk, n_slices;
 } gdn_run;
@@ -75,9 +75,9 @@ typedef struct {
     void (*lin[PANEL_KINDS])(const lin_tile *t);
     /* x[k] to int8, symmetric per group; scale[g], sum[g] = scale * sum of codes. */
     void (*quantise)(const float *x, int64_t k, int group, int8_t *q, float *scale, float *sum);
-    /* y[row][i] = silu(gate[row][i]) * up[row][i], i < n <= 16; rows of gate and up as in a tile. */
-    void (*swiglu)(const float *gate, const float *up, int n_rows, int n, float *y,
-                   int64_t stride);
+    /* y[row][i] = silu(gate[row][i]) * up[row][i], i < n <= 16; rows of gate and up as in a tile.
+     */
+    void (*swiglu)(const float *gate, const float *up, int n_rows, int n, float *y, int64_t stride);
 
     void (*rmsnorm)(const float *x, const float *w, float eps, int64_t n, float *y);
     float (*dot)(const float *x, const float *y, int64_t n);

@@ -29,8 +29,7 @@ status cpu_pick(const char *isa, cpu_features f, const cpu_kernels **out, err *e
             *out = c->table;
             return ERR_OK;
         }
-        if (isa)
-            return err_set(e, ERR_UNSUPPORTED, "backend", -1, "this machine has no %s", isa);
+        if (isa) return err_set(e, ERR_UNSUPPORTED, "backend", -1, "this machine has no %s", isa);
     }
     return err_set(e, ERR_INVALID, "backend", -1,
                    "cpu has no '%.40s', only scalar, avx2, avx512, avx512vnni", isa ? isa : "");

@@ -17,9 +17,9 @@ typedef struct {
     workers *pool;
     cpu_pool weights;
     int n_workers;
-    char *own;            /* [n_workers][own_bytes] scratch, by reserve */
-    char *shared;         /* scratch of the calling thread that all workers see */
-    int8_t *q;            /* quantised activations, elements */
+    char *own;              /* [n_workers][own_bytes] scratch, by reserve */
+    char *shared;           /* scratch of the calling thread that all workers see */
+    int8_t *q;              /* quantised activations, elements */
     float *q_scale, *q_sum; /* [q_cap / 32] */
     int64_t own_bytes, shared_bytes, q_cap;
 } cpu_backend;

@@ -18,9 +18,9 @@ enum {
 };
 
 typedef struct {
-    float max;       /* of y or z */
-    float raw_max;   /* of the logits as they came */
-    double raw_sum;  /* sum exp(logits - raw_max of the row) */
+    float max;      /* of y or z */
+    float raw_max;  /* of the logits as they came */
+    double raw_sum; /* sum exp(logits - raw_max of the row) */
     cpu_best best;
 } chunk_result;
 
@@ -94,8 +94,9 @@ static void penalise(const sample_row *r, int64_t from, int64_t n, float *y)
 {
     for (int64_t i = 0; i < n; i++) {
         uint32_t word = r->counts[from + i];
-        if (word) y[i] = cpu_policy_penalise(r->policy, y[i], word,
-                                             times_in_block(r, (int32_t)(from + i)));
+        if (word)
+            y[i] = cpu_policy_penalise(r->policy, y[i], word,
+                                       times_in_block(r, (int32_t)(from + i)));
     }
     for (int i = 0; i < r->n_block; i++) { /* ids that only the block holds, once each */
         int64_t id = r->block[i];
@@ -263,8 +264,8 @@ static int64_t sample_layout(int64_t n_rows, int64_t V, char *mem, sample_job *j
 
 cpu_scratch cpu_sample_scratch(int M, int64_t V)
 {
-    return (cpu_scratch){.shared = sample_layout(M < SAMPLE_BATCH ? M : SAMPLE_BATCH, V, NULL,
-                                                 NULL)};
+    return (cpu_scratch){
+        .shared = sample_layout(M < SAMPLE_BATCH ? M : SAMPLE_BATCH, V, NULL, NULL)};
 }
 
 status cpu_sample(backend *b, const sample_args *a)

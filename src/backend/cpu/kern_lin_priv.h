@@ -191,8 +191,7 @@ V16_FN void lin_float(const lin_tile *t, panel_kind kind)
     const int step = panel_is_affine(kind) ? t->format.group : 64;
     for (int64_t k0 = 0; k0 < t->K; k0 += step) {
         int n = t->K - k0 < step ? (int)(t->K - k0) : step;
-        for (int p = 0; p < t->n_panels; p++)
-            lin_decode(t, t->panel[p], kind, k0, n, w[p]);
+        for (int p = 0; p < t->n_panels; p++) lin_decode(t, t->panel[p], kind, k0, n, w[p]);
         int r = 0;
         for (; r + LIN_FLOAT_R <= t->n_rows; r += LIN_FLOAT_R)
             lin_float_rows(t, r, LIN_FLOAT_R, k0, n, w);

@@ -61,8 +61,7 @@ static void row_softcap(const float *x, int64_t n, float scale, float softcap, f
 {
     for (int64_t i = 0; i < n; i += 16) {
         v16 v = v16_mul(v16_load_n(x + i, n - i), v16_set1(scale));
-        if (softcap > 0)
-            v = v16_mul(v16_set1(softcap), v16_tanh(v16_div(v, v16_set1(softcap))));
+        if (softcap > 0) v = v16_mul(v16_set1(softcap), v16_tanh(v16_div(v, v16_set1(softcap))));
         v16_store_n(y + i, v, n - i);
     }
 }

@@ -1,4 +1,5 @@
-/* kernels_avx2: the inner loops for AVX2 with FMA and F16C. The suffix sets the compiler's flags. */
+/* kernels_avx2: the inner loops for AVX2 with FMA and F16C. The suffix sets the compiler's flags.
+ */
 #if defined(__x86_64__)
 #include "backend/cpu/kernels_table_priv.h"
 

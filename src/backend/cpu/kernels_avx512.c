@@ -1,4 +1,5 @@
-/* kernels_avx512: the inner loops for AVX-512 F, BW, VL, DQ. The suffix sets the compiler's flags. */
+/* kernels_avx512: the inner loops for AVX-512 F, BW, VL, DQ. The suffix sets the compiler's flags.
+ */
 #if defined(__x86_64__)
 #include "backend/cpu/kernels_table_priv.h"
 

@@ -1,4 +1,5 @@
-/* kernels_avx512vnni: the inner loops for AVX-512 with VNNI. The suffix sets the compiler's flags. */
+/* kernels_avx512vnni: the inner loops for AVX-512 with VNNI. The suffix sets the compiler's flags.
+ */
 #if defined(__x86_64__)
 #include "backend/cpu/kernels_table_priv.h"
 

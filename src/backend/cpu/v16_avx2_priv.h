@@ -60,10 +60,10 @@ V16_FN v16i v16i_set1(int32_t x)
     return (v16i){v, v};
 }
 
-#define V16_BINARY(name, type, op)                  \
-    V16_FN type name(type x, type y)                \
-    {                                               \
-        return (type){op(x.a, y.a), op(x.b, y.b)};  \
+#define V16_BINARY(name, type, op)                 \
+    V16_FN type name(type x, type y)               \
+    {                                              \
+        return (type){op(x.a, y.a), op(x.b, y.b)}; \
     }
 V16_BINARY(v16_add, v16, _mm256_add_ps)
 V16_BINARY(v16_sub, v16, _mm256_sub_ps)

@@ -50,10 +50,10 @@ V16_FN v16i v16i_set1(int32_t x)
     return _mm512_set1_epi32(x);
 }
 
-#define V16_BINARY(name, type, op)    \
-    V16_FN type name(type x, type y)  \
-    {                                 \
-        return op(x, y);              \
+#define V16_BINARY(name, type, op)   \
+    V16_FN type name(type x, type y) \
+    {                                \
+        return op(x, y);             \
     }
 V16_BINARY(v16_add, v16, _mm512_add_ps)
 V16_BINARY(v16_sub, v16, _mm512_sub_ps)
@@ -154,7 +154,8 @@ V16_FN void v16_load_by4(const float *p, v16 v[4])
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     v16 r[4], t[4];
-    for (int i = 0; i < 4; i++) r[i] = v16_load(p + 16 * i); /* groups 4 i .. in blocks of 128 bits */
+    for (int i = 0; i < 4; i++)
+        r[i] = v16_load(p + 16 * i); /* groups 4 i .. in blocks of 128 bits */
     t[0] = _mm512_unpacklo_ps(r[0], r[1]);
     t[1] = _mm512_unpackhi_ps(r[0], r[1]);
     t[2] = _mm512_unpacklo_ps(r[2], r[3]);

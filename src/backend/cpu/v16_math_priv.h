@@ -127,8 +127,8 @@ V16_FN v16 v16_gumbel(v16i bits)
     v16 f, e;
     v16_log_split(rest, &f, &e);
     v16_mask is_small = v16_gt(v16_set1(0.28f), v);
-    v16 exponential = v16_neg(v16_log_of_parts(v16_select(is_small, v16_neg(v), f),
-                                               v16_select(is_small, v16_zero(), e)));
+    v16 exponential = v16_neg(
+        v16_log_of_parts(v16_select(is_small, v16_neg(v), f), v16_select(is_small, v16_zero(), e)));
     return v16_neg(v16_log(exponential));
 }
 

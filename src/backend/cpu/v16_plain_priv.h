@@ -70,11 +70,11 @@ V16_OP v16i v16i_set1(int32_t x)
     return v;
 }
 
-#define V16_BINARY(name, type, expression)  \
-    V16_OP type name(type a, type b)        \
-    {                                       \
-        V16_EACH a.p[i_] = (expression);    \
-        return a;                           \
+#define V16_BINARY(name, type, expression) \
+    V16_OP type name(type a, type b)       \
+    {                                      \
+        V16_EACH a.p[i_] = (expression);   \
+        return a;                          \
     }
 V16_BINARY(v16_add, v16, a.p[i_] + b.p[i_])
 V16_BINARY(v16_sub, v16, a.p[i_] - b.p[i_])
@@ -90,7 +90,8 @@ V16_BINARY(v16i_xor, v16i, a.p[i_] ^ b.p[i_])
 V16_OP v16 v16_fma(v16 a, v16 b, v16 c)
 {
     v16 r;
-    V16_EACH {
+    V16_EACH
+    {
         v16_f4 x = a.p[i_], y = b.p[i_], z = c.p[i_];
         r.p[i_] = (v16_f4){__builtin_fmaf(x[0], y[0], z[0]), __builtin_fmaf(x[1], y[1], z[1]),
                            __builtin_fmaf(x[2], y[2], z[2]), __builtin_fmaf(x[3], y[3], z[3])};

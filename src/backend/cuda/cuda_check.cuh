@@ -17,8 +17,7 @@ static inline status cuda_status(cuda_backend *cb, cudaError_t r, const char *wh
     snprintf(where, sizeof where, "%s:%d", name ? name + 1 : file, line);
     if (r == cudaErrorMemoryAllocation) {
         cudaGetLastError(); /* an allocation that fails leaves the device sound */
-        return err_set(&cb->base.last, ERR_NOMEM, where, -1, "%s: %s", what,
-                       cudaGetErrorString(r));
+        return err_set(&cb->base.last, ERR_NOMEM, where, -1, "%s: %s", what, cudaGetErrorString(r));
     }
     /* The first failure is the one that names the place. */
     if (cb->broken == ERR_OK)
@@ -28,10 +27,10 @@ static inline status cuda_status(cuda_backend *cb, cudaError_t r, const char *wh
 }
 
 /* Return from the calling function when a runtime call fails. */
-#define CUDA_TRY(cb, call)                                                                \
-    do {                                                                                  \
-        status cuda_try_ = cuda_status((cb), (call), #call, __FILE__, __LINE__);          \
-        if (cuda_try_ != ERR_OK) return cuda_try_;                                        \
+#define CUDA_TRY(cb, call)                                                       \
+    do {                                                                         \
+        status cuda_try_ = cuda_status((cb), (call), #call, __FILE__, __LINE__); \
+        if (cuda_try_ != ERR_OK) return cuda_try_;                               \
     } while (0)
 
 /* The status after a launch. Faults inside a kernel show at the next sync or download. */

@@ -24,7 +24,8 @@ status cuda_alloc(backend *b, int64_t n_bytes, dev_buf *out, err *e)
     cuda_backend *cb = cuda_of(b);
     dev_buf buf = {};
     TRY(cuda_take(cb, n_bytes, &buf, e));
-    status s = cuda_status(cb, cudaMemsetAsync(buf.ptr, 0, static_cast<size_t>(n_bytes), cb->stream),
+    status s = cuda_status(cb,
+                           cudaMemsetAsync(buf.ptr, 0, static_cast<size_t>(n_bytes), cb->stream),
                            "cudaMemsetAsync", __FILE__, __LINE__);
     if (s != ERR_OK) {
         cuda_release(b, &buf);
@@ -54,8 +55,8 @@ status cuda_upload(backend *b, dev_buf dst, const void *src, int64_t n_bytes)
 {
     cuda_backend *cb = cuda_of(b);
     if (n_bytes <= 0) return cb->broken;
-    CUDA_TRY(cb, cudaMemcpyAsync(dst.ptr, src, static_cast<size_t>(n_bytes),
-                                 cudaMemcpyHostToDevice, cb->stream));
+    CUDA_TRY(cb, cudaMemcpyAsync(dst.ptr, src, static_cast<size_t>(n_bytes), cudaMemcpyHostToDevice,
+                                 cb->stream));
     CUDA_TRY(cb, cudaStreamSynchronize(cb->stream));
     return ERR_OK;
 }
@@ -136,8 +137,7 @@ status cuda_slice_take(cuda_backend *cb, cuda_slice *s)
 status cuda_slice_send(cuda_backend *cb, int64_t n_bytes)
 {
     CUDA_TRY(cb, cudaMemcpyAsync(cb->staged[cb->slice], cb->pinned[cb->slice],
-                                 static_cast<size_t>(n_bytes), cudaMemcpyHostToDevice,
-                                 cb->upload));
+                                 static_cast<size_t>(n_bytes), cudaMemcpyHostToDevice, cb->upload));
     return ERR_OK;
 }
 
@@ -162,8 +162,8 @@ status cuda_slices_copy(cuda_backend *cb, void *dst, const void *src, int64_t n_
         cuda_slice s;
         TRY(cuda_slice_take(cb, &s));
         memcpy(s.host, static_cast<const char *>(src) + at, static_cast<size_t>(n));
-        CUDA_TRY(cb, cudaMemcpyAsync(static_cast<char *>(dst) + at, s.host,
-                                     static_cast<size_t>(n), cudaMemcpyHostToDevice, cb->upload));
+        CUDA_TRY(cb, cudaMemcpyAsync(static_cast<char *>(dst) + at, s.host, static_cast<size_t>(n),
+                                     cudaMemcpyHostToDevice, cb->upload));
         TRY(cuda_slice_give(cb));
     }
     return ERR_OK;

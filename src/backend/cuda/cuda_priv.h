@@ -52,9 +52,9 @@ typedef struct {
 typedef struct cuda_backend {
     backend base; /* first: backend * and cuda_backend * convert by a cast */
     int device;
-    int sm;              /* of the kernels to run: 90 for compute capability 9.0 */
+    int sm; /* of the kernels to run: 90 for compute capability 9.0 */
     int n_sms;
-    int smem_block_max;  /* bytes of dynamic shared memory that a block may ask for */
+    int smem_block_max; /* bytes of dynamic shared memory that a block may ask for */
     int l2_bytes;
     void *map_encode;    /* the driver's cuTensorMapEncodeTiled, with sm 90 */
     cudaStream_t stream; /* all ops, copies and graphs */

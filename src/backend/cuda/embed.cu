@@ -9,8 +9,7 @@ enum { EMBED_THREADS = 128 };
  * Does     ops.h:embed_args
  * Grid     (E / 128, T); block 128
  * Numbers  product and sum of an affine value each rounded in f32, as quant.h says */
-__global__ void embed_kernel(const dequant_table table, const int32_t *ids, float *out,
-                             float scale)
+__global__ void embed_kernel(const dequant_table table, const int32_t *ids, float *out, float scale)
 {
     int64_t i = int64_t(blockIdx.x) * EMBED_THREADS + threadIdx.x;
     if (i >= table.K) return;

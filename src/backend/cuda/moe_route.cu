@@ -12,7 +12,7 @@ enum { ROUTE_THREADS = 128 };
  * Numbers  w = exp(l - l_max) over their sum, a butterfly sum of K terms */
 template <int VALUES>
 __global__ void __launch_bounds__(ROUTE_THREADS)
-moe_route_kernel(const float *logits, int32_t *ids, float *w, int T, int X, int K)
+    moe_route_kernel(const float *logits, int32_t *ids, float *w, int T, int X, int K)
 {
     int t = blockIdx.x * (ROUTE_THREADS / 32) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
     if (t >= T) return;
@@ -55,9 +55,11 @@ status cuda_moe_route(backend *b, const moe_route_args *a)
     float *w = buf_of<float>(a->w);
     int grid = div_up<int>(a->T, ROUTE_THREADS / 32);
     if (a->X <= 256) {
-        moe_route_kernel<8><<<grid, ROUTE_THREADS, 0, cb->stream>>>(logits, ids, w, a->T, a->X, a->K);
+        moe_route_kernel<8>
+            <<<grid, ROUTE_THREADS, 0, cb->stream>>>(logits, ids, w, a->T, a->X, a->K);
     } else {
-        moe_route_kernel<32><<<grid, ROUTE_THREADS, 0, cb->stream>>>(logits, ids, w, a->T, a->X, a->K);
+        moe_route_kernel<32>
+            <<<grid, ROUTE_THREADS, 0, cb->stream>>>(logits, ids, w, a->T, a->X, a->K);
     }
     return CUDA_LAUNCHED(cb);
 }

@@ -30,10 +30,10 @@ __device__ static inline void tma_arrive(uint64_t *barrier)
 /* Arrive, and let the phase wait for n_bytes of copies too. */
 __device__ static inline void tma_arrive_expect(uint64_t *barrier, int n_bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     shared_address(barrier)),
-                 "r"(n_bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+        "r"(n_bytes)
+        : "memory");
 }
 __device__ static inline void tma_wait(uint64_t *barrier, int parity)
 {

@@ -37,13 +37,19 @@ static void run_rows(context *c, int n_threads, int first, int n, float *out)
     CHECK_OK(b->ops->reserve(b, &l, &e), &e);
     for (int i = 0; i < n; i++) c->row_pos[i] = N_POS - 8 + first + i;
     c->lane_row[1] = n;
-    attn_args a = {.q = {c->q + first * H * D, 0}, .out = {c->out, 0}, .scale = 0.2f,
-                   .H = H, .G = G, .D = D};
+    attn_args a = {
+        .q = {c->q + first * H * D, 0}, .out = {c->out, 0}, .scale = 0.2f, .H = H, .G = G, .D = D};
     a.kv = (kv_layer){.format = KV_F32, .k = {c->k, 0}, .v = {c->v, 0}};
-    a.rows = (ops_rows){.T = n, .L = 1, .max_rows = n, .max_len = N_POS,
-                        .row_lane = {c->row_lane, 0}, .row_pos = {c->row_pos, 0},
-                        .lane_row = {c->lane_row, 0}, .lane_slot = {c->lane_slot, 0},
-                        .table = {c->table, 0}, .table_stride = BLOCKS};
+    a.rows = (ops_rows){.T = n,
+                        .L = 1,
+                        .max_rows = n,
+                        .max_len = N_POS,
+                        .row_lane = {c->row_lane, 0},
+                        .row_pos = {c->row_pos, 0},
+                        .lane_row = {c->lane_row, 0},
+                        .lane_slot = {c->lane_slot, 0},
+                        .table = {c->table, 0},
+                        .table_stride = BLOCKS};
     CHECK_STATUS(b->ops->attn(b, &a), ERR_OK);
     memcpy(out, c->out, sizeof(float) * (size_t)(n * H * D));
     b->ops->close(b);

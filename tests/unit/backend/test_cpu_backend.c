@@ -4,17 +4,32 @@
 #include "cpu_tables.h"
 
 static const backend_options two_threads = {.name = "cpu", .n_threads = 2};
-static const backend_limits small = {.T = 8, .L = 2, .E = 64, .K = 64, .N = 64, .V = 100, .M = 2,
-                                     .H = 2, .G = 1, .D = 32, .gdn_Hk = 1, .gdn_Hv = 1,
-                                     .gdn_dk = 16, .gdn_dv = 16, .X = 4, .K_experts = 2,
-                                     .moe_F = 32, .shared_F = 32, .max_position = 128};
+static const backend_limits small = {.T = 8,
+                                     .L = 2,
+                                     .E = 64,
+                                     .K = 64,
+                                     .N = 64,
+                                     .V = 100,
+                                     .M = 2,
+                                     .H = 2,
+                                     .G = 1,
+                                     .D = 32,
+                                     .gdn_Hk = 1,
+                                     .gdn_Hv = 1,
+                                     .gdn_dk = 16,
+                                     .gdn_dv = 16,
+                                     .X = 4,
+                                     .K_experts = 2,
+                                     .moe_F = 32,
+                                     .shared_F = 32,
+                                     .max_position = 128};
 
 /* Open, reserve and one weight, each of which must fail cleanly. */
 static status open_all(backend **b, dev_weight *w, err *e)
 {
     static const float data[32 * 64];
-    tensor t = {.type = DTYPE_F32, .n_dims = 2, .shape = {32, 64}, .data = data,
-                .n_bytes = sizeof data};
+    tensor t = {
+        .type = DTYPE_F32, .n_dims = 2, .shape = {32, 64}, .data = data, .n_bytes = sizeof data};
     TRY(cpu_backend_open(b, NULL, &two_threads, e));
     TRY((*b)->ops->reserve(*b, &small, e));
     return (*b)->ops->weight_open(*b, &t, WEIGHT_LINEAR, w, e);
@@ -81,9 +96,16 @@ TEST(an_op_beyond_what_was_reserved_fails_and_says_so)
     err e;
     uint8_t codes[80 * 32] = {0};
     uint16_t scales[80] = {0};
-    tensor t = {.type = DTYPE_AFFINE, .n_dims = 2, .shape = {80, 64}, .data = codes,
-                .n_bytes = sizeof codes, .scales = scales, .biases = scales,
-                .scale_type = DTYPE_BF16, .bits = 4, .group = 64};
+    tensor t = {.type = DTYPE_AFFINE,
+                .n_dims = 2,
+                .shape = {80, 64},
+                .data = codes,
+                .n_bytes = sizeof codes,
+                .scales = scales,
+                .biases = scales,
+                .scale_type = DTYPE_BF16,
+                .bits = 4,
+                .group = 64};
     CHECK_OK(cpu_backend_open(&b, NULL, &two_threads, &e), &e);
     CHECK_OK(b->ops->reserve(b, &small, &e), &e);
     CHECK_OK(b->ops->weight_open(b, &t, WEIGHT_LINEAR, &w, &e), &e);

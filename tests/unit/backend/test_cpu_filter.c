@@ -71,8 +71,8 @@ static void check_all(const cpu_kernels *k, int V, cpu_filter *f)
     for (size_t a = 0; a < 7; a++)
         for (size_t b = 0; b < 6; b++)
             for (size_t c = 0; c < 4; c++) {
-                sample_policy p = {.temperature = 1, .top_k = top_k[a], .top_p = top_p[b],
-                                   .min_p = min_p[c]};
+                sample_policy p = {
+                    .temperature = 1, .top_k = top_k[a], .top_p = top_p[b], .min_p = min_p[c]};
                 check_policy(&p, V, f, k);
             }
 }

@@ -92,8 +92,17 @@ static void run_tile(const cpu_kernels *k, int kind, int n_q, int n_pos, int D, 
     const float *rows[9];
     float s[9 * ATTN_TILE], correct[9];
     for (int i = 0; i < n_q; i++) rows[i] = q + i * D;
-    attn_tile t = {.q = rows, .k = cache, .v = cache, .k_scale = scales, .s = s, .acc = acc,
-                   .correct = correct, .scale = 0.25f, .n_q = n_q, .n_pos = n_pos, .D = D};
+    attn_tile t = {.q = rows,
+                   .k = cache,
+                   .v = cache,
+                   .k_scale = scales,
+                   .s = s,
+                   .acc = acc,
+                   .correct = correct,
+                   .scale = 0.25f,
+                   .n_q = n_q,
+                   .n_pos = n_pos,
+                   .D = D};
     memset(s, 0x7f, sizeof s);
     k->attn_scores[kind](&t);
     for (int i = 0; i < n_q; i++) {
@@ -147,9 +156,19 @@ TEST(delta_rule)
         memset(out, 0, sizeof out);
         for (int i = 0; i < n; i++) {
             memcpy(S[i], start, sizeof start);
-            gdn_run r = {.state = S[i], .q = rows, .k = rows + DK, .v = rows + 2 * DK,
-                         .g = g, .beta = beta, .out = out[i], .row_stride = ROW, .gate_stride = 1,
-                         .out_stride = 32, .T = T, .dk = DK, .n_slices = slices};
+            gdn_run r = {.state = S[i],
+                         .q = rows,
+                         .k = rows + DK,
+                         .v = rows + 2 * DK,
+                         .g = g,
+                         .beta = beta,
+                         .out = out[i],
+                         .row_stride = ROW,
+                         .gate_stride = 1,
+                         .out_stride = 32,
+                         .T = T,
+                         .dk = DK,
+                         .n_slices = slices};
             k[i]->gdn_slices(&r);
             check_same("state", k[i], S[i], S[0], sizeof start);
             check_same("out", k[i], out[i], out[0], sizeof out[0]);
@@ -161,7 +180,8 @@ TEST(convolution_and_gates)
 {
     const cpu_kernels *k[4];
     int n = cpu_tables(k);
-    float p[4][100], w[400], y[4][100], conv[100], g[4][21], beta[4][21], a[21], b[21], na[21], dt[21];
+    float p[4][100], w[400], y[4][100], conv[100], g[4][21], beta[4][21], a[21], b[21], na[21],
+        dt[21];
     seed = test_seed();
     for (int i = 0; i < 4; i++) fill_normal(&seed, p[i], 100, 1);
     fill_normal(&seed, w, 400, 1);
@@ -183,7 +203,8 @@ TEST(convolution_and_gates)
     }
     for (int i = 0; i < 21; i++) { /* model-spec G4 */
         double x = (double)a[i] + (double)dt[i], s = x > 20 ? x : log1p(exp(x));
-        assert_true(fabs((double)g[0][i] - (double)na[i] * s) <= 1e-6 * (1 + fabs((double)na[i] * s)));
+        assert_true(fabs((double)g[0][i] - (double)na[i] * s) <=
+                    1e-6 * (1 + fabs((double)na[i] * s)));
     }
 }
 
@@ -216,7 +237,8 @@ TEST(passes_over_logits)
         }
         if (sizes[s] == 1000) assert_int_equal(greedy.id, 77); /* the lower of two */
         for (int i = 0; i < sizes[s]; i++)
-            assert_true(mask[i / 32] >> (i % 32) & 1 ? y[0][i] == x[i] / 0.7f : y[0][i] == -INFINITY);
+            assert_true(mask[i / 32] >> (i % 32) & 1 ? y[0][i] == x[i] / 0.7f
+                                                     : y[0][i] == -INFINITY);
     }
 }
 

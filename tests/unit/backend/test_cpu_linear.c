@@ -13,11 +13,11 @@ typedef struct {
 } weight_case;
 
 static const weight_case cases[] = {
-    {4, 64, DTYPE_BF16, 70, 192},  {4, 64, DTYPE_F32, 33, 128},  {4, 64, DTYPE_F16, 96, 64},
+    {4, 64, DTYPE_BF16, 70, 192},  {4, 64, DTYPE_F32, 33, 128},   {4, 64, DTYPE_F16, 96, 64},
     {4, 32, DTYPE_BF16, 80, 96},   {4, 128, DTYPE_BF16, 99, 256}, {2, 64, DTYPE_BF16, 96, 128},
-    {3, 32, DTYPE_BF16, 96, 160},  {5, 64, DTYPE_BF16, 96, 128}, {6, 128, DTYPE_BF16, 96, 256},
-    {8, 64, DTYPE_BF16, 1100, 64}, {8, 32, DTYPE_F16, 1100, 96}, {8, 64, DTYPE_BF16, 5, 192},
-    {4, 64, DTYPE_BF16, 16, 192},  {0, 0, DTYPE_F32, 37, 100},   {0, 0, DTYPE_BF16, 96, 130},
+    {3, 32, DTYPE_BF16, 96, 160},  {5, 64, DTYPE_BF16, 96, 128},  {6, 128, DTYPE_BF16, 96, 256},
+    {8, 64, DTYPE_BF16, 1100, 64}, {8, 32, DTYPE_F16, 1100, 96},  {8, 64, DTYPE_BF16, 5, 192},
+    {4, 64, DTYPE_BF16, 16, 192},  {0, 0, DTYPE_F32, 37, 100},    {0, 0, DTYPE_BF16, 96, 130},
     {0, 0, DTYPE_F16, 17, 64},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, T = 29 };
@@ -113,7 +113,8 @@ TEST(every_format_follows_its_formula)
         arena_init(&mem, 0);
         tensor t = random_weight(&mem, wc, &seed);
         CHECK_OK(b->ops->weight_open(b, &t, WEIGHT_LINEAR, &w, &e), &e);
-        float *x = arena_new(&mem, (size_t)(T * wc->K) * 4), *y = arena_new(&mem, (size_t)(T * wc->N) * 4);
+        float *x = arena_new(&mem, (size_t)(T * wc->K) * 4),
+              *y = arena_new(&mem, (size_t)(T * wc->N) * 4);
         fill_normal(&seed, x, (int64_t)T * wc->K, 1);
         run_linear(b, &w, x, T, y);
         for (int r = 0; r < T; r += 7) {
@@ -135,8 +136,8 @@ TEST(small_and_8bit_linears_keep_f32_activations)
     uint64_t seed = test_seed();
     backend *b = open_backend(NULL, 1);
     static const panel_kind want[N_CASES] = {
-        [0] = PANEL_Q4, [1] = PANEL_FQ4, [9] = PANEL_Q8, [11] = PANEL_FQ8, [12] = PANEL_FQ4,
-        [13] = PANEL_F32, [14] = PANEL_BF16, [15] = PANEL_F16};
+        [0] = PANEL_Q4,   [1] = PANEL_FQ4,  [9] = PANEL_Q8,    [11] = PANEL_FQ8,
+        [12] = PANEL_FQ4, [13] = PANEL_F32, [14] = PANEL_BF16, [15] = PANEL_F16};
     static const int checked[] = {0, 1, 9, 11, 12, 13, 14, 15};
     for (size_t i = 0; i < sizeof checked / sizeof *checked; i++) {
         arena mem;
