@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/asserts.h"
 
@@ -264,6 +265,11 @@ static void print_size(int64_t v)
 static void print_default(const option_row *row)
 {
     const char *text;
+    /* A default that is no number of this table is told by the help text itself. */
+    if (strstr(row->help, "default")) {
+        printf("\n");
+        return;
+    }
     printf(" (");
     switch (row->type) {
     case OPTION_FLAG: printf("%s", *(bool *)row->target ? "on" : "off"); break;

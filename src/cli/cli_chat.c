@@ -169,8 +169,14 @@ int chat_loop(const run_flags *f, engine *en)
         if (str_is(text, "/exit")) break;
         if (str_is(text, "/clear")) buf_clear(&c.history);
         if (text.len == 0 || text.ptr[0] == '/') continue;
+        size_t before = c.history.len;
         put_message(&c.history, "user", STR(""), text);
-        if (answer(&c, &e) != ERR_OK) code = command_fail("run", &e);
+        status s = answer(&c, &e);
+        if (s == ERR_OK) continue;
+        /* What does not fit is forgotten; /clear makes room. Anything else ends the loop. */
+        int failed = command_fail("run", &e);
+        if (s != ERR_LIMIT) code = failed;
+        c.history.len = before;
     }
     buf_fini(&message);
     buf_fini(&c.answer);

@@ -112,7 +112,9 @@ int command_logits(int argc, char **argv)
         {"rows", OPTION_INT, &f.rows, .min = 0, .max = 1 << 24,
          .help = "last rows to write (0: all)"},
         {"layers", OPTION_FLAG, &f.wants_layers, .help = "also write every layer's output"},
-        {"out", OPTION_TEXT, &f.out, .help = "safetensors file to write"},
+        {"out", OPTION_TEXT, &f.out,
+         .help = "safetensors file to write; draft_logits and draft_path are of the block "
+                 "whose anchor is the last id"},
     };
     memcpy(rows + n, own, sizeof own);
     int code = command_parse(

@@ -154,6 +154,9 @@ static status check_request(const engine *e, const engine_request *r, policy *p,
     if (r->n_ids < 1) return err_set(err_out, ERR_INVALID, "prompt", -1, "no tokens");
     if (r->n < 1 || r->n > 64)
         return err_set(err_out, ERR_INVALID, "n", -1, "%d, want 1 to 64", r->n);
+    if (r->n > e->opt.queue_size + e->opt.n_lanes)
+        return err_set(err_out, ERR_INVALID, "n", -1, "%d, this engine takes at most %d at a time",
+                       r->n, e->opt.queue_size + e->opt.n_lanes);
     if (r->max_tokens < 0)
         return err_set(err_out, ERR_INVALID, "max_tokens", -1, "%lld, want >= 1",
                        (long long)r->max_tokens);
