@@ -139,7 +139,7 @@ static void swiglu_panels(void *ctx, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const swiglu_job *j = ctx;
-    bool is_alike = j->a->gate->layout == j->a->up->layout;
+    bool is_alike = panel_is_alike(j->gate.format, j->up.format);
     for (int64_t p = begin; p < end; p++) swiglu_panel(j, p, is_alike);
 }
 

@@ -38,7 +38,7 @@ typedef struct {
     float *down;     /* [T*K, E] */
     float *s_down;   /* [T, E] */
     float *sigmoid;  /* [T] */
-    int n_active;
+    int n_active, n_pieces;
     cpu_side gate, up, s_gate, s_up, s_sigmoid; /* they meet x */
     cpu_side w_down, w_s_down;                  /* they meet act, s_act */
 } moe_job;
@@ -107,70 +107,103 @@ static void sort_uses(moe_job *j)
     j->first[0] = 0;
 }
 
-/* gate and up of one panel for n rows: row i belongs to use[i] (to row i of x with use NULL) and
- * its activations go to act row i. */
-static void gate_up_panel(const moe_job *j, const cpu_side *gate, const cpu_side *up, int64_t e,
-                          int64_t p, const int32_t *use, int n, float *act)
+/* What one expert has to do: routed ones in the order of `active`, then the shared one. */
+typedef struct {
+    const cpu_side *gate, *up, *down;
+    int64_t e;          /* which of the weight's experts */
+    const int32_t *use; /* row i belongs to use[i]; NULL: to row i of x */
+    int64_t n_rows;
+    float *act;         /* [n_rows, F] */
+    float *out;         /* [n_rows, E] */
+    int64_t row0;       /* its first row among those that `down` reads */
+} moe_expert;
+
+static int n_experts(const moe_job *j)
 {
-    const cpu_side *sides[2] = {gate, up};
+    return j->n_active + (j->a->s_gate != NULL);
+}
+
+static moe_expert expert_of(const moe_job *j, int i)
+{
+    const moe_ffn_args *a = j->a;
+    if (i == j->n_active)
+        return (moe_expert){&j->s_gate, &j->s_up, &j->w_s_down, 0, NULL, a->T, j->s_act, j->s_down,
+                            0};
+    int e = j->active[i];
+    int64_t first = j->first[e];
+    return (moe_expert){&j->gate, &j->up, &j->w_down, e, j->use + first, j->first[e + 1] - first,
+                        j->act + first * a->F, j->down + first * a->E, first};
+}
+
+/* gate and up of panel p for all rows of an expert; `next` is what is read after it. */
+static void gate_up_panel(const moe_job *j, const moe_expert *x, int64_t p, int64_t next_e,
+                          int64_t next_p)
+{
+    const cpu_side *sides[2] = {x->gate, x->up};
     float out[2][TILE_ROWS * TILE_PANELS * PANEL_N];
-    bool is_alike = memcmp(&gate->format, &up->format, sizeof up->format) == 0;
+    bool is_alike = panel_is_alike(x->gate->format, x->up->format);
     const float *up_out = is_alike ? out[0] + PANEL_N : out[1];
-    int64_t n0 = p * PANEL_N;
-    int width = gate->N - n0 < PANEL_N ? (int)(gate->N - n0) : PANEL_N;
-    for (int i = 0, step = cpu_side_rows(gate, n); i < n; i += step) {
+    int64_t F = x->gate->N, n0 = p * PANEL_N;
+    int width = F - n0 < PANEL_N ? (int)(F - n0) : PANEL_N, n = (int)x->n_rows;
+    for (int i = 0, step = cpu_side_rows(x->gate, n); i < n; i += step) {
         int n_rows = n - i < step ? n - i : step;
         for (int s = 0; s < (is_alike ? 1 : 2); s++) {
             lin_tile t = cpu_side_tile(sides[s], out[s]);
             t.n_rows = n_rows;
             t.n_panels = is_alike ? 2 : 1;
-            t.panel[0] = cpu_side_panel(sides[s], e, p);
-            t.panel[1] = cpu_side_panel(up, e, p);
+            t.panel[0] = cpu_side_panel(sides[s], x->e, p);
+            t.panel[1] = cpu_side_panel(x->up, x->e, p);
+            if (i + step >= n && n > 2) {
+                t.next[0] = cpu_side_panel(sides[s], next_e, next_p);
+                t.next[1] = cpu_side_panel(x->up, next_e, next_p);
+            }
             for (int r = 0; r < n_rows; r++)
-                cpu_side_row(sides[s], &t, r, use ? use[i + r] / j->a->K : i + r);
+                cpu_side_row(sides[s], &t, r, x->use ? x->use[i + r] / j->a->K : i + r);
             sides[s]->run(&t);
         }
-        gate->k->swiglu(out[0], up_out, n_rows, width, act + i * gate->N + n0, gate->N);
+        x->gate->k->swiglu(out[0], up_out, n_rows, width, x->act + i * F + n0, F);
     }
 }
 
-/* Unit = panel * n_active + expert: a worker's share holds some panels of every expert, which is
- * fair however the rows are spread. */
+/* Unit = (piece of the panels, expert), pieces first: with as many pieces as workers each has a
+ * run of panels of every expert, which is fair however the rows are spread. */
 static void gate_up_units(void *ctx, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const moe_job *j = ctx;
+    int n = n_experts(j);
     for (int64_t unit = begin; unit < end; unit++) {
-        int e = j->active[unit % j->n_active];
-        gate_up_panel(j, &j->gate, &j->up, e, unit / j->n_active, j->use + j->first[e],
-                      j->first[e + 1] - j->first[e], j->act + (int64_t)j->first[e] * j->a->F);
+        int64_t piece = unit / n;
+        moe_expert x = expert_of(j, (int)(unit % n));
+        int64_t from = x.gate->n_panels * piece / j->n_pieces;
+        int64_t to = x.gate->n_panels * (piece + 1) / j->n_pieces;
+        int64_t next_e = unit % n + 1 < j->n_active ? j->active[unit % n + 1] : x.e;
+        for (int64_t p = from; p < to; p++)
+            gate_up_panel(j, &x, p, p + 1 < to ? x.e : next_e, p + 1 < to ? p + 1 : from);
     }
 }
 
-static void shared_units(void *ctx, int64_t begin, int64_t end, int worker)
+/* Two panels of an expert's down for all its rows. */
+static void down_panels(const moe_expert *x, const int64_t *panel, int n_panels)
 {
-    (void)worker;
-    const moe_job *j = ctx;
-    for (int64_t p = begin; p < end; p++)
-        gate_up_panel(j, &j->s_gate, &j->s_up, 0, p, NULL, j->a->T, j->s_act);
-}
-
-/* Panels p, p + 1 of one expert's down for n rows of act from row0 on. */
-static void down_panels(const cpu_side *w, int64_t e, int64_t p, int64_t row0, int n, float *out)
-{
+    const cpu_side *w = x->down;
     float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
     lin_tile t = cpu_side_tile(w, tile);
-    int64_t n0 = p * PANEL_N, width = TILE_PANELS * PANEL_N;
-    if (width > w->N - n0) width = w->N - n0;
-    t.n_panels = w->n_panels - p < TILE_PANELS ? (int)(w->n_panels - p) : TILE_PANELS;
-    for (int i = 0; i < t.n_panels; i++) t.panel[i] = cpu_side_panel(w, e, p + i);
+    int n = (int)x->n_rows;
+    t.n_panels = n_panels;
+    for (int i = 0; i < n_panels; i++) t.panel[i] = cpu_side_panel(w, x->e, panel[i]);
     for (int i = 0, step = cpu_side_rows(w, n); i < n; i += step) {
         t.n_rows = n - i < step ? n - i : step;
-        for (int r = 0; r < t.n_rows; r++) cpu_side_row(w, &t, r, row0 + i + r);
+        for (int r = 0; r < t.n_rows; r++) cpu_side_row(w, &t, r, x->row0 + i + r);
+        if (i + step >= n && n > 2)
+            for (int p = 0; p < n_panels; p++) t.next[p] = t.panel[p] + w->panel_bytes;
         w->run(&t);
         for (int r = 0; r < t.n_rows; r++)
-            memcpy(out + (row0 + i + r) * w->N + n0, tile + r * TILE_PANELS * PANEL_N,
-                   (size_t)width * sizeof *out);
+            for (int p = 0; p < n_panels; p++) {
+                int64_t n0 = panel[p] * PANEL_N, width = w->N - n0 < PANEL_N ? w->N - n0 : PANEL_N;
+                memcpy(x->out + (i + r) * w->N + n0, tile + (r * TILE_PANELS + p) * PANEL_N,
+                       (size_t)width * sizeof *tile);
+            }
     }
 }
 
@@ -178,19 +211,15 @@ static void down_units(void *ctx, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const moe_job *j = ctx;
+    int n = n_experts(j);
     for (int64_t unit = begin; unit < end; unit++) {
-        int e = j->active[unit % j->n_active];
-        down_panels(&j->w_down, e, unit / j->n_active * TILE_PANELS, j->first[e],
-                    j->first[e + 1] - j->first[e], j->down);
+        int64_t piece = unit / n;
+        moe_expert x = expert_of(j, (int)(unit % n));
+        int64_t from = x.down->n_panels * piece / j->n_pieces;
+        int64_t to = x.down->n_panels * (piece + 1) / j->n_pieces;
+        for (int64_t half = (to - from + 1) / 2, i = 0; i < half; i++)
+            down_panels(&x, (int64_t[]){from + i, from + half + i}, from + half + i < to ? 2 : 1);
     }
-}
-
-static void shared_down_units(void *ctx, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const moe_job *j = ctx;
-    for (int64_t unit = begin; unit < end; unit++)
-        down_panels(&j->w_s_down, 0, unit * TILE_PANELS, 0, j->a->T, j->s_down);
 }
 
 /* h += sum_k w_k down_k + sigmoid * shared, in the order of ids. */
@@ -266,11 +295,6 @@ static cpu_side open_act(const moe_job *j, const dev_weight *w, const float *act
     return cpu_side_of(j->c->k, w, (cpu_quant[]){v, v}, act);
 }
 
-static int64_t panel_pairs(const dev_weight *w)
-{
-    return (cpu_weight_panels(w) + TILE_PANELS - 1) / TILE_PANELS;
-}
-
 status cpu_moe_ffn(backend *b, const moe_ffn_args *a)
 {
     cpu_backend *c = cpu_of(b);
@@ -281,17 +305,14 @@ status cpu_moe_ffn(backend *b, const moe_ffn_args *a)
     moe_layout(&j, c->shared, a);
     sort_uses(&j);
     open_x(&j);
-    workers_for(c->pool, cpu_weight_panels(a->gate) * j.n_active, 1, gate_up_units, &j);
-    if (a->s_gate) {
-        workers_for(c->pool, cpu_weight_panels(a->s_gate), 1, shared_units, &j);
-        shared_weights(&j);
-    }
     int64_t uses = (int64_t)a->T * a->K;
+    j.n_pieces = c->n_workers;
+    workers_for(c->pool, (int64_t)j.n_pieces * n_experts(&j), 1, gate_up_units, &j);
+    if (a->s_gate) shared_weights(&j);
     j.w_down = open_act(&j, a->down, j.act, uses, 0);
     if (a->s_down)
         j.w_s_down = open_act(&j, a->s_down, j.s_act, a->T, cpu_align64(uses * a->F));
-    workers_for(c->pool, panel_pairs(a->down) * j.n_active, 1, down_units, &j);
-    if (a->s_down) workers_for(c->pool, panel_pairs(a->s_down), 1, shared_down_units, &j);
+    workers_for(c->pool, (int64_t)j.n_pieces * n_experts(&j), 1, down_units, &j);
     workers_for(c->pool, a->T, 4, combine_rows, &j);
     return ERR_OK;
 }

@@ -38,6 +38,12 @@ typedef struct {
     bool has_f32_scales; /* affine */
 } panel_format;
 
+/* Whether tiles of both can be one. */
+static inline bool panel_is_alike(panel_format a, panel_format b)
+{
+    return a.kind == b.kind && a.group == b.group && a.has_f32_scales == b.has_f32_scales;
+}
+
 static inline bool panel_is_affine(panel_kind kind)
 {
     return kind <= PANEL_FQ8;
