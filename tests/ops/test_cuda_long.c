@@ -291,8 +291,9 @@ TEST(a_prompt_has_the_bits_of_its_slices)
 TEST(a_long_history_is_right_either_way)
 {
     uint64_t seed = test_seed();
-    backend *split = open_named("cuda", &wide), *fold = open_named("cuda", &narrow);
+    backend *split = open_named("cuda", &wide);
     if (!split) TEST_SKIP("no GPU");
+    backend *fold = open_named("cuda", &narrow);
     static const kv_format formats[] = {KV_INT8, KV_BF16};
     for (int f = 0; f < 2; f++) {
         history h = history_new(formats[f], 24, 4, 40016, seed + (uint64_t)f);
@@ -393,8 +394,9 @@ static void fill_logits(float *x, int kind, uint64_t *s)
 TEST(a_real_vocabulary_gives_the_tokens_of_ref)
 {
     uint64_t s = test_seed();
-    backend *b = open_named("cuda", &wide), *ref = open_named("ref", &wide);
+    backend *b = open_named("cuda", &wide);
     if (!b) TEST_SKIP("no GPU");
+    backend *ref = open_named("ref", &wide);
     float *logits = malloc((size_t)M * V * 4);
     uint32_t *counts = calloc((size_t)M * V, 4);
     for (int64_t i = 0; i < (int64_t)M * V; i++) {

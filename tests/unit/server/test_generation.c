@@ -1,4 +1,4 @@
-/* tags: timeout=240 */
+/* tags: slow, timeout=240 */
 #include "serve_fixture.h"
 
 #define ASK(text) "'messages':[{'role':'user','content':'" text "'}]"

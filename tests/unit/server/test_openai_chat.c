@@ -1,4 +1,4 @@
-/* tags: timeout=240 */
+/* tags: slow, timeout=240 */
 #include <stdlib.h>
 
 #include "serve_fixture.h"
