@@ -111,8 +111,9 @@ typedef struct {
     /* sum exp(x - max) */
     double (*sum_exp)(const float *x, int64_t n, float max);
     cpu_best (*argmax)(const float *x, int64_t n);
-    /* argmax of x[i] + gumbel(key, id0 + i) over x[i] >= least */
-    cpu_best (*gumbel_argmax)(const float *x, int64_t n, int32_t id0, float least, rng_key key);
+    /* argmax of z + gumbel(key, id0 + i) over z = x[i] / t >= least */
+    cpu_best (*gumbel_argmax)(const float *x, int64_t n, int32_t id0, float t, float least,
+                              rng_key key);
     /* noise of 16 ids */
     void (*gumbel16)(const int32_t *ids, rng_key key, float *noise);
     /* y = scale * x, then softcap * tanh(y / softcap) when softcap > 0 */

@@ -11,6 +11,7 @@
  *   adjust   y, or z = y / temperature, and the best or largest of the chunk
  *   filter   per row: how low a survivor may be, or the few survivors themselves
  *   draw     the best z + noise of the chunk; and sum exp(logits) when logprobs are wanted
+ * Without a change or filter the first two have nothing to do: z is made while drawing.
  * Chunks are the same whatever the number of threads. */
 enum {
     SAMPLE_CHUNK = 16384,
@@ -38,6 +39,7 @@ typedef struct {
     float max, raw_max;
     cpu_filter filter;
     bool is_skipped, has_changes;
+    bool is_direct; /* drawn from the logits as they are: no filter asks for z */
 } sample_row;
 
 typedef struct {
@@ -76,7 +78,9 @@ static void open_row(sample_job *j, int i)
         r->n_block = a->is_prompt || row < first ? 0 : row - first + 1;
     }
     r->has_changes = r->mask || r->bias || r->counts;
-    if (r->has_changes || p->temperature > 0) r->z = r->own_z;
+    r->is_direct = !r->has_changes && p->temperature > 0 && p->top_k <= 0 && !(p->top_p < 1) &&
+                   !(p->min_p > 0);
+    if (r->has_changes || (p->temperature > 0 && !r->is_direct)) r->z = r->own_z;
     r->key = rng_row_key(p->seed, p->choice, (int64_t)cpu_i32(a->rows.row_pos)[row] + 1);
 }
 
@@ -114,6 +118,8 @@ static void adjust_chunk(const sample_job *j, sample_row *r, int64_t from, int64
     const cpu_kernels *k = j->c->k;
     const sample_policy *p = r->policy;
     float *y = r->own_z + from;
+    if (j->wants_logprob) out->raw_max = k->max(r->logits + from, n);
+    if (r->is_direct) return;
     if (r->has_changes) {
         k->masked_div(r->logits + from, n, r->mask ? r->mask + from / 32 : NULL, 1.0f, y);
         for (int i = 0; r->bias && i < p->n_bias; i++)
@@ -124,7 +130,6 @@ static void adjust_chunk(const sample_job *j, sample_row *r, int64_t from, int64
     } else if (p->temperature > 0) {
         k->masked_div(r->logits + from, n, NULL, p->temperature, y);
     }
-    if (j->wants_logprob) out->raw_max = k->max(r->logits + from, n);
     if (p->temperature > 0) {
         out->max = k->max(r->z + from, n);
         return;
@@ -174,7 +179,7 @@ static void filter_rows(void *ctx, int64_t begin, int64_t end, int worker)
             if (c[n].max > r->max) r->max = c[n].max;
             if (c[n].raw_max > r->raw_max) r->raw_max = c[n].raw_max;
         }
-        if (r->policy->temperature > 0)
+        if (r->policy->temperature > 0 && !r->is_direct)
             cpu_filter_run(&r->filter, j->c->k, r->policy, r->own_z, j->a->V, r->max);
     }
 }
@@ -184,8 +189,11 @@ static void draw_chunk(const sample_job *j, sample_row *r, int64_t from, int64_t
 {
     const cpu_kernels *k = j->c->k;
     if (j->wants_logprob) out->raw_sum = k->sum_exp(r->logits + from, n, r->raw_max);
-    if (r->policy->temperature > 0 && r->filter.n_few == 0)
-        out->best = k->gumbel_argmax(r->z + from, n, (int32_t)from, r->filter.least, r->key);
+    if (r->is_direct)
+        out->best = k->gumbel_argmax(r->logits + from, n, (int32_t)from, r->policy->temperature,
+                                     -INFINITY, r->key);
+    else if (r->policy->temperature > 0 && r->filter.n_few == 0)
+        out->best = k->gumbel_argmax(r->z + from, n, (int32_t)from, 1.0f, r->filter.least, r->key);
 }
 
 /* The best of a few survivors. */

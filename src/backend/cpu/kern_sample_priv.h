@@ -73,18 +73,34 @@ static cpu_best sample_argmax(const float *x, int64_t n)
     return sample_best_lane(best, at);
 }
 
-static cpu_best sample_gumbel_argmax(const float *x, int64_t n, int32_t id0, float least,
+/* No less than the noise of these bits: -log(-log(1 - v)) <= -log(v), and v = (bits + 0.5) / 2^32
+ * is at least 2^e with its binary exponent e. The little more covers the rounding of v16_gumbel. */
+V16_FN v16 sample_noise_bound(v16i bits)
+{
+    v16i exponent = v16i_shr(v16i_of_bits(v16_unit_of_u32(bits)), 23); /* e + 127 */
+    v16 e = v16_of_i(v16i_sub(v16i_set1(127), exponent));
+    return v16_fma(e, v16_set1(0.693148f), v16_set1(1e-3f));
+}
+
+/* Most ids cannot win whatever their noise is in detail; only vectors with one that can are
+ * looked at closely. */
+static cpu_best sample_gumbel_argmax(const float *x, int64_t n, int32_t id0, float t, float least,
                                      rng_key key)
 {
-    v16 best = v16_set1(SAMPLE_NOTHING), lowest = v16_set1(least);
+    const v16 divisor = v16_set1(t), lowest = v16_set1(least), nothing = v16_set1(SAMPLE_NOTHING);
+    v16 best = nothing, bar = nothing;
     v16i at = v16i_set1(-1), id = v16i_add(v16i_ramp(), v16i_set1(id0));
     for (int64_t i = 0; i < n; i += 16, id = v16i_add(id, v16i_set1(16))) {
-        v16 v = sample_load(x + i, n - i);
-        v16 noisy = v16_add(v, v16_gumbel(v16_rng_bits(key, id)));
-        noisy = v16_select(v16_gt(lowest, v), v16_set1(SAMPLE_NOTHING), noisy);
+        v16 z = v16_div(sample_load(x + i, n - i), divisor);
+        v16i bits = v16_rng_bits(key, id);
+        v16 most = v16_add(z, sample_noise_bound(bits));
+        if (!v16_any(v16_gt(most, bar))) continue;
+        v16 noisy = v16_add(z, v16_gumbel(bits));
+        noisy = v16_select(v16_gt(lowest, z), nothing, noisy);
         v16_mask is_better = v16_gt(noisy, best);
         best = v16_select(is_better, noisy, best);
         at = v16i_select(is_better, id, at);
+        if (v16_any(is_better)) bar = v16_set1(v16_hmax(best));
     }
     return sample_best_lane(best, at);
 }

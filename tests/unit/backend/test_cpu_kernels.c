@@ -225,7 +225,7 @@ TEST(passes_over_logits)
         memset(y, 0, sizeof y);
         for (int i = 0; i < n; i++) {
             cpu_best b = k[i]->argmax(x, sizes[s]);
-            cpu_best d = k[i]->gumbel_argmax(x, sizes[s], 40, -1.0f, key);
+            cpu_best d = k[i]->gumbel_argmax(x, sizes[s], 40, 0.7f, -1.0f, key);
             k[i]->masked_div(x, sizes[s], mask, 0.7f, y[i]);
             if (i == 0) {
                 greedy = b;
@@ -263,8 +263,37 @@ TEST(noise_alone_is_noise_in_the_pass)
             }
     }
     for (int i = 0; i < n; i++) {
-        cpu_best b = k[i]->gumbel_argmax(zeros, 200, 0, -1, key);
+        cpu_best b = k[i]->gumbel_argmax(zeros, 200, 0, 1, -1, key);
         assert_int_equal(b.id, at);
         assert_true(b.value == best);
+    }
+}
+
+/* The bound that lets most ids go unlooked at never hides the winner. */
+TEST(the_winner_is_the_winner_over_all_ids)
+{
+    const cpu_kernels *k[4];
+    int n = cpu_tables(k);
+    enum { V = 3000 };
+    static float x[V];
+    seed = test_seed();
+    for (int rep = 0; rep < 40; rep++) {
+        rng_key key = rng_row_key(test_random(&seed), 0, rep);
+        fill_normal(&seed, x, V, rep % 4);
+        cpu_best want = {-INFINITY, -1};
+        for (int from = 0; from < V; from += 16) {
+            int32_t ids[16];
+            float noise[16];
+            for (int i = 0; i < 16; i++) ids[i] = from + i;
+            k[0]->gumbel16(ids, key, noise);
+            for (int i = 0; i < 16 && from + i < V; i++)
+                if (x[from + i] / 0.8f + noise[i] > want.value)
+                    want = (cpu_best){x[from + i] / 0.8f + noise[i], from + i};
+        }
+        for (int i = 0; i < n; i++) {
+            cpu_best b = k[i]->gumbel_argmax(x, V, 0, 0.8f, -INFINITY, key);
+            assert_int_equal(b.id, want.id);
+            assert_true(b.value == want.value);
+        }
     }
 }
