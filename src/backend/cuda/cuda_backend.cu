@@ -136,7 +136,8 @@ extern "C" status cuda_backend_open(backend **b, const char *isa, const backend_
     int sm = prop.major * 10 + prop.minor;
     char name[32];
     snprintf(name, sizeof name, "sm_%d", sm);
-    if (isa && strcmp(isa, "sm_80") == 0) sm = 80; /* any newer GPU runs the kernels of sm_80 */
+    if (isa && strcmp(isa, "sm_80") == 0)
+        sm = 80; /* any newer GPU runs the kernels of sm_80 */
     else if (isa && strcmp(isa, name) != 0) {
         return err_set(e, strncmp(isa, "sm_", 3) == 0 ? ERR_UNSUPPORTED : ERR_INVALID, "backend",
                        -1, "this GPU is '%s', not '%.20s'", name, isa);

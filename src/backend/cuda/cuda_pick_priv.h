@@ -14,11 +14,11 @@ extern "C" {
 #endif
 
 enum {
-    PICK_BRICK_N = 16,     /* weight rows of a brick: the M of mma m16n8k16 */
-    PICK_BRICK_K = 64,     /* weight columns of a brick: four k16 steps */
-    PICK_GROUP_N = 128,    /* weight rows that a split counts as one block's */
+    PICK_BRICK_N = 16,  /* weight rows of a brick: the M of mma m16n8k16 */
+    PICK_BRICK_K = 64,  /* weight columns of a brick: four k16 steps */
+    PICK_GROUP_N = 128, /* weight rows that a split counts as one block's */
     PICK_SLICES_MAX = 8,
-    PICK_SLICE_BRICKS = 8, /* fewer K than this in a slice costs more than it hides */
+    PICK_SLICE_BRICKS = 8,    /* fewer K than this in a slice costs more than it hides */
     PICK_BLOCKS_WANTED = 288, /* about two blocks for each of a large GPU's processors */
     PICK_SLICE_FLOATS = PICK_BLOCKS_WANTED * PICK_GROUP_N * 64, /* room for one slice's sums */
 };

@@ -132,8 +132,8 @@ static status table_widen(cuda_backend *cb, const void *from, dtype type, int64_
         TRY(cuda_slice_take(cb, &s));
         memcpy(s.host, static_cast<const char *>(from) + at * size, static_cast<size_t>(m * size));
         TRY(cuda_slice_send(cb, m * size));
-        widen_kernel<<<static_cast<unsigned>(div_up<int64_t>(m, REPACK_THREADS)), REPACK_THREADS,
-                       0, cb->upload>>>(static_cast<uint8_t *>(s.device), type, m, to + at);
+        widen_kernel<<<static_cast<unsigned>(div_up<int64_t>(m, REPACK_THREADS)), REPACK_THREADS, 0,
+                       cb->upload>>>(static_cast<uint8_t *>(s.device), type, m, to + at);
         TRY(CUDA_LAUNCHED(cb));
         TRY(cuda_slice_give(cb));
     }
@@ -180,12 +180,12 @@ static status repack_launch(cuda_backend *cb, const repack_args *a)
         repack_plain_kernel<<<n_total, REPACK_THREADS, 0, cb->upload>>>(*a);
         return CUDA_LAUNCHED(cb);
     }
-    repack_affine_kernel<<<div_up(n_total, REPACK_THREADS / 32), REPACK_THREADS, 0,
-                           cb->upload>>>(*a, n_total);
+    repack_affine_kernel<<<div_up(n_total, REPACK_THREADS / 32), REPACK_THREADS, 0, cb->upload>>>(
+        *a, n_total);
     TRY(CUDA_LAUNCHED(cb));
     n_total *= (a->group == 32 ? 2 : 1) * 16;
-    repack_scales_kernel<<<div_up<int>(n_total, REPACK_THREADS), REPACK_THREADS, 0,
-                           cb->upload>>>(*a, n_total);
+    repack_scales_kernel<<<div_up<int>(n_total, REPACK_THREADS), REPACK_THREADS, 0, cb->upload>>>(
+        *a, n_total);
     return CUDA_LAUNCHED(cb);
 }
 

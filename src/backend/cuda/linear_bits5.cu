@@ -2,5 +2,5 @@
 #include "backend/cuda/linear_launch.cuh"
 
 template cudaError_t linear_tile_launch<5>(pick_tile, bool, dim3, const tile_args *,
-                                            const CUtensorMap *, cudaStream_t);
+                                           const CUtensorMap *, cudaStream_t);
 template cudaError_t linear_tile_open<5>(int);

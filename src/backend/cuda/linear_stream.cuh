@@ -97,8 +97,7 @@ __device__ static inline void stream_load(stream_brick<BITS, HAS_TWO> &b,
 
 /* acc += brick x x: the chain of tile_step. */
 template <int BITS, int NT, bool HAS_TWO>
-__device__ static inline void stream_step(float (&acc)[NT][4],
-                                          const stream_brick<BITS, HAS_TWO> &w,
+__device__ static inline void stream_step(float (&acc)[NT][4], const stream_brick<BITS, HAS_TWO> &w,
                                           const uint32_t (&b)[2][NT][4])
 {
     lane_scales scales;
@@ -141,13 +140,14 @@ __device__ static inline void stream_load_x(uint8_t *to, const tile_args &a, til
         int64_t from_row = rows.begin + row;
         if (on && a.x_row) from_row = a.x_row[from_row];
         const bf16 *from = on ? a.x + from_row * a.ldx + k : a.x;
-        uint8_t *at = to + brick * S::BRICK_BYTES + row * TILE_X_ROW_BYTES + ((piece ^ (row & 7)) << 4);
+        uint8_t *at = to + brick * S::BRICK_BYTES + row * TILE_X_ROW_BYTES +
+                      ((piece ^ (row & 7)) << 4);
         if (!a.is_x_odd) {
             copy_async_16(at, from, on);
         } else {
             int64_t left = a.K - k;
-            *reinterpret_cast<uint4 *>(at) =
-                tile_load_odd(from, on ? static_cast<int>(left < 8 ? left : 8) : 0);
+            *reinterpret_cast<uint4 *>(at) = tile_load_odd(
+                from, on ? static_cast<int>(left < 8 ? left : 8) : 0);
         }
     }
 }
@@ -155,7 +155,8 @@ __device__ static inline void stream_load_x(uint8_t *to, const tile_args &a, til
 /* A pair's up sums (warps 4 to 7) to the warps of its gate (0 to 3), through shared memory that
  * all have read for the last time. */
 template <int NT>
-__device__ static inline void stream_hand_up(float (&sum)[NT][4], float (&up)[NT][4], float4 *shared)
+__device__ static inline void stream_hand_up(float (&sum)[NT][4], float (&up)[NT][4],
+                                             float4 *shared)
 {
     int tid = threadIdx.x & 127;
     bool is_up = threadIdx.x >= 128;
@@ -183,8 +184,7 @@ __device__ static inline void stream_hand_up(float (&sum)[NT][4], float (&up)[NT
  *          keeps stream_ahead bricks under way. One block a warp, so that there are many warps:
  *          their number hides what each waits for. */
 template <int BITS, int NT, bool HAS_TWO>
-__global__ void __launch_bounds__(256, 3)
-linear_stream_kernel(const __grid_constant__ tile_args a)
+__global__ void __launch_bounds__(256, 3) linear_stream_kernel(const __grid_constant__ tile_args a)
 {
     using S = stream_shape<NT>;
     constexpr int BRICK = dequant_brick_bytes(BITS, HAS_TWO), AHEAD = stream_ahead(BITS);

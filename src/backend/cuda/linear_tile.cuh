@@ -1,4 +1,5 @@
-/* linear_tile.cuh: the kernel of linear_tile_priv.h; instantiated once a width in linear_bits*.cu. */
+/* linear_tile.cuh: the kernel of linear_tile_priv.h; instantiated once a width in linear_bits*.cu.
+ */
 #ifndef RIPTIDE_BACKEND_CUDA_LINEAR_TILE_CUH
 #define RIPTIDE_BACKEND_CUDA_LINEAR_TILE_CUH
 
@@ -40,10 +41,11 @@ template <int BLOCKS> __device__ static inline int tile_half(const tile_part &p,
 {
     return p.bricks[1] && b >= BLOCKS / 2;
 }
-template <int BLOCKS> __device__ static inline int64_t tile_block(const tile_part &p, int group, int b)
+template <int BLOCKS>
+__device__ static inline int64_t tile_block(const tile_part &p, int group, int b)
 {
     return p.bricks[1] ? int64_t(group) * (BLOCKS / 2) + (b & (BLOCKS / 2 - 1))
-                      : int64_t(group) * BLOCKS + b;
+                       : int64_t(group) * BLOCKS + b;
 }
 
 /* What a block does: a tile of a part, over bricks first .. end - 1. */
@@ -54,7 +56,8 @@ struct tile_job {
 
 /* False when the block has no rows: tiles that experts did not need. */
 template <int COLUMNS>
-__device__ static inline bool tile_job_init(tile_job &j, const tile_args &a, int block, int row_tile)
+__device__ static inline bool tile_job_init(tile_job &j, const tile_args &a, int block,
+                                            int row_tile)
 {
     j.rows = {0, row_tile * COLUMNS, 0};
     if (a.tiles) {
@@ -194,7 +197,8 @@ __device__ static inline void tile_step(float (&acc)[2][NT][4], const uint8_t *s
                     }
                 }
 #pragma unroll
-                for (int n = 0; n < NT; n++) mma_bf16(acc[i][n], frag, b[n][2 * s], b[n][2 * s + 1]);
+                for (int n = 0; n < NT; n++)
+                    mma_bf16(acc[i][n], frag, b[n][2 * s], b[n][2 * s + 1]);
             }
         }
     }
@@ -307,7 +311,7 @@ __device__ static inline void tile_add_slice(float (&total)[N], float (&s)[N], b
 /* Sums as the flat array that the two functions above take. */
 template <int A, int B> __device__ static inline float (&tile_flat(float (&s)[A][B][4]))[A * B * 4]
 {
-    return reinterpret_cast<float (&)[A * B * 4]>(s);
+    return reinterpret_cast<float(&)[A * B * 4]>(s);
 }
 
 /* linear_tile_kernel: one slice, or all slices, of one tile.

@@ -1,9 +1,10 @@
 /* linear_tile: y = x W^T for one tile of outputs, the kernels behind every linear and every expert.
  *
  * A tile is 128 or 256 outputs (or half of a gate and the same half of its up) by 8..128 rows of
- * x. The K order is pick_split's: `slices` chains of mma k16 steps, each from zero in ascending K, added
- * in order. One block runs either one slice of a tile (split: the partial sums go through memory
- * and the block that arrives last adds them in order) or all of them; the bits are the same. */
+ * x. The K order is pick_split's: `slices` chains of mma k16 steps, each from zero in ascending K,
+ * added in order. One block runs either one slice of a tile (split: the partial sums go through
+ * memory and the block that arrives last adds them in order) or all of them; the bits are the same.
+ */
 #ifndef RIPTIDE_BACKEND_LINEAR_TILE_PRIV_H
 #define RIPTIDE_BACKEND_LINEAR_TILE_PRIV_H
 
@@ -28,11 +29,11 @@ typedef struct {
     int64_t expert_bytes; /* from one expert to the next */
     int out;              /* linear_out or TILE_OUT_SWIGLU */
     int n_groups;         /* tiles along N */
-    int block_begin;                     /* first block of this part */
+    int block_begin;      /* first block of this part */
     int slices, slice_bricks;
     int is_split;
-    int counter_begin;      /* first of its n_groups x row tiles counters */
-    int64_t partial_begin;  /* first float of its partial sums */
+    int counter_begin;     /* first of its n_groups x row tiles counters */
+    int64_t partial_begin; /* first float of its partial sums */
 } tile_part;
 
 typedef struct {
@@ -41,7 +42,7 @@ typedef struct {
     int T;
     int n_bricks, brick_bytes;
     int has_two_groups; /* scales for each 32 of K */
-    int is_x_odd;      /* rows of x are not whole, aligned 16-byte pieces */
+    int is_x_odd;       /* rows of x are not whole, aligned 16-byte pieces */
     int n_parts;
     tile_part part[OPS_PARTS_MAX];
     float *partial;
@@ -63,22 +64,22 @@ cudaError_t linear_tile_launch(pick_tile tile, bool has_slices, dim3 grid, const
 template <int BITS> cudaError_t linear_tile_open(int sm);
 
 extern template cudaError_t linear_tile_launch<2>(pick_tile, bool, dim3, const tile_args *,
-                                                   const CUtensorMap *, cudaStream_t);
+                                                  const CUtensorMap *, cudaStream_t);
 extern template cudaError_t linear_tile_open<2>(int);
 extern template cudaError_t linear_tile_launch<3>(pick_tile, bool, dim3, const tile_args *,
-                                                   const CUtensorMap *, cudaStream_t);
+                                                  const CUtensorMap *, cudaStream_t);
 extern template cudaError_t linear_tile_open<3>(int);
 extern template cudaError_t linear_tile_launch<4>(pick_tile, bool, dim3, const tile_args *,
-                                                   const CUtensorMap *, cudaStream_t);
+                                                  const CUtensorMap *, cudaStream_t);
 extern template cudaError_t linear_tile_open<4>(int);
 extern template cudaError_t linear_tile_launch<5>(pick_tile, bool, dim3, const tile_args *,
-                                                   const CUtensorMap *, cudaStream_t);
+                                                  const CUtensorMap *, cudaStream_t);
 extern template cudaError_t linear_tile_open<5>(int);
 extern template cudaError_t linear_tile_launch<6>(pick_tile, bool, dim3, const tile_args *,
-                                                   const CUtensorMap *, cudaStream_t);
+                                                  const CUtensorMap *, cudaStream_t);
 extern template cudaError_t linear_tile_open<6>(int);
 extern template cudaError_t linear_tile_launch<8>(pick_tile, bool, dim3, const tile_args *,
-                                                   const CUtensorMap *, cudaStream_t);
+                                                  const CUtensorMap *, cudaStream_t);
 extern template cudaError_t linear_tile_open<8>(int);
 extern template cudaError_t linear_tile_launch<16>(pick_tile, bool, dim3, const tile_args *,
                                                    const CUtensorMap *, cudaStream_t);

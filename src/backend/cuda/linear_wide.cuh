@@ -12,7 +12,8 @@
  * for 128. */
 template <int BITS, int COLUMNS_, bool HAS_SLICES> struct wide_shape {
     static constexpr int BLOCKS = 16, COLUMNS = COLUMNS_, NT = COLUMNS / 8;
-    /* From 64 columns on the copying warp brings a whole group, whose registers go to the others. */
+    /* From 64 columns on the copying warp brings a whole group, whose registers go to the others.
+     */
     static constexpr bool HANDS_REGISTERS = COLUMNS >= 64;
     static constexpr int COMPUTE = 256, THREADS = COMPUTE + (HANDS_REGISTERS ? 128 : 32);
     static constexpr int BRICK = dequant_brick_bytes(BITS, true); /* room for a brick */
@@ -23,7 +24,8 @@ template <int BITS, int COLUMNS_, bool HAS_SLICES> struct wide_shape {
     static constexpr int SUM_BYTES = SUMS_ARE_SHARED ? COMPUTE * 2 * NT * 16 : 0;
     static constexpr int BARRIER_BYTES = 128;
     /* Two blocks of a processor when a block is small. */
-    static constexpr int ROOM = (COLUMNS <= 32 ? 112 : 226) * 1024 - SUM_BYTES - 1024 - BARRIER_BYTES;
+    static constexpr int ROOM = (COLUMNS <= 32 ? 112 : 226) * 1024 - SUM_BYTES - 1024 -
+                                BARRIER_BYTES;
     static constexpr int STAGES = ROOM / STAGE < 6 ? ROOM / STAGE : 6;
     static constexpr int SHARED = STAGES * STAGE + SUM_BYTES + BARRIER_BYTES + 1024;
     static_assert(STAGES >= 2, "copies must run ahead of the products");
@@ -221,7 +223,7 @@ __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_ar
     float acc[2][S::NT * 4];
     int warp = threadIdx.x >> 5;
     wide_compute<BITS, S, HAS_SLICES>(acc, s, a, p, job);
-    float (&sum)[2][S::NT][4] = reinterpret_cast<float (&)[2][S::NT][4]>(acc);
+    float(&sum)[2][S::NT][4] = reinterpret_cast<float(&)[2][S::NT][4]>(acc);
     if (p.is_split) {
         int tile = job.group + p.n_groups * row_tile;
         if (!tile_merge<S::COMPUTE, 2 * S::NT>(tile_flat(sum), a, p, tile, job.slice)) return;
@@ -247,7 +249,7 @@ __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_ar
 template <int BITS, int COLUMNS, bool HAS_SLICES>
 __global__ void __launch_bounds__(wide_shape<BITS, COLUMNS, HAS_SLICES>::THREADS,
                                   COLUMNS <= 32 && !HAS_SLICES ? 2 : 1)
-linear_wide_kernel(const __grid_constant__ tile_args a, const __grid_constant__ CUtensorMap map)
+    linear_wide_kernel(const __grid_constant__ tile_args a, const __grid_constant__ CUtensorMap map)
 {
 #if WGMMA_ON
     using S = wide_shape<BITS, COLUMNS, HAS_SLICES>;

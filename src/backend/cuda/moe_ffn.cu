@@ -69,8 +69,8 @@ int64_t cuda_moe_ffn_scratch(const backend_limits *l)
  * Why      one block: a sort of at most 16384 small numbers; a pass over warps' counts in order
  *          makes it stable without a single ordered atomic */
 __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
-moe_sort_kernel(const int32_t *ids, int n_uses, int X, int K, int columns, int *use_row, int *use,
-                tile_rows *tiles, int *n_tiles)
+    moe_sort_kernel(const int32_t *ids, int n_uses, int X, int K, int columns, int *use_row,
+                    int *use, tile_rows *tiles, int *n_tiles)
 {
     extern __shared__ int counts[]; /* [32][X], then [X] totals, [X] tiles */
     int *total = counts + MOE_SORT_WARPS * X, *tile_at = total + X;
@@ -144,8 +144,8 @@ __global__ void moe_gather_kernel(const bf16 *x, const int *use_row, bf16 *sorte
  * Grid     (E / 256, T); block 256
  * Moves    each product once */
 __global__ void __launch_bounds__(MOE_SUM_THREADS)
-moe_sum_kernel(const float *product, const float *w, const float *shared, const float *gate,
-               float *h, int64_t E, int K)
+    moe_sum_kernel(const float *product, const float *w, const float *shared, const float *gate,
+                   float *h, int64_t E, int K)
 {
     int64_t t = blockIdx.y, i = int64_t(blockIdx.x) * MOE_SUM_THREADS + threadIdx.x;
     if (i >= E) return;
@@ -206,7 +206,8 @@ static status run_experts(cuda_backend *cb, const moe_ffn_args *a, const moe_lay
     } else {
         float *g = scratch_at<float>(cb, m->apart);
         float *u = scratch_at<float>(cb, m->apart + scratch_round(int64_t(n) * a->F * 4));
-        linear_piece apart[2] = {{a->gate, nullptr, g, LINEAR_F32}, {a->up, nullptr, u, LINEAR_F32}};
+        linear_piece apart[2] = {{a->gate, nullptr, g, LINEAR_F32},
+                                 {a->up, nullptr, u, LINEAR_F32}};
         TRY(linear_run(cb, x, n, apart, 2, &in, partial));
         TRY(linear_silu_mul(cb, g, u, act, int64_t(n) * a->F));
     }

@@ -12,7 +12,7 @@
  * Moves    reads x once (the second pass meets the cache) and w, writes y */
 template <int THREADS, int VEC>
 __global__ void __launch_bounds__(THREADS)
-rmsnorm_kernel(const float *x, const float *w, bf16 *y, float eps, int E)
+    rmsnorm_kernel(const float *x, const float *w, bf16 *y, float eps, int E)
 {
     __shared__ float shared[THREADS / 32];
     const float *row = x + int64_t(blockIdx.x) * E;

@@ -57,7 +57,7 @@ __device__ static inline void topk_rounds(ranked (&v)[TOPK_VALUES], int k, ranke
  * Grid     (chunks, M); block 256, 16 logits a thread in registers
  * Moves    reads each logit once */
 __global__ void __launch_bounds__(TOPK_THREADS)
-topk_chunk_kernel(const float *logits, int V, int k, float scale, float softcap, ranked *found)
+    topk_chunk_kernel(const float *logits, int V, int k, float scale, float softcap, ranked *found)
 {
     __shared__ ranked shared[TOPK_THREADS / 32];
     const float *row = logits + int64_t(blockIdx.y) * V;
@@ -78,7 +78,7 @@ topk_chunk_kernel(const float *logits, int V, int k, float scale, float softcap,
  * Grid     (M); block 256, each pass over 4096 candidates beside the best so far
  * Needs    k <= OPS_TOPK_MAX */
 __global__ void __launch_bounds__(TOPK_THREADS)
-topk_merge_kernel(const ranked *found, int n, int k, int32_t *ids, float *vals)
+    topk_merge_kernel(const ranked *found, int n, int k, int32_t *ids, float *vals)
 {
     __shared__ ranked shared[TOPK_THREADS / 32], best[OPS_TOPK_MAX];
     const ranked *row = found + int64_t(blockIdx.x) * n;
