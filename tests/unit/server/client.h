@@ -15,7 +15,7 @@
 #include "support/test.h"
 
 /* Only a test that fails waits so long. */
-#ifdef __SANITIZE_THREAD__
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 enum { CLIENT_WAIT_MS = 300000 };
 #else
 enum { CLIENT_WAIT_MS = 30000 };
