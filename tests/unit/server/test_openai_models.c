@@ -21,7 +21,7 @@ TEST(the_model_is_listed_under_each_of_its_names)
     assert_int_equal(serve_int(a, "data/0/max_model_len"), 512);
     assert_int_equal(serve_int(a, "data/0/context_length"), 512);
     serve_expect_text(a, "data/0/input_modalities/0", "text");
-    serve_expect_text(a, "data/0/draft_model", "mini-dense-dflash2");
+    if (!SERVE_IS_SLOW) serve_expect_text(a, "data/0/draft_model", "mini-dense-dflash2");
     assert_true(json_is(serve_at(a, "data/0/reasoning"), JSON_TRUE));
     assert_true(json_is(serve_at(a, "data/0/tools"), JSON_TRUE));
     serve_expect_text(a, "data/2/id", "own/name");
