@@ -90,20 +90,20 @@ V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int g
     }
 }
 
-/* Rows [r0, r0 + R) against the LIN_P panels of `panel`. R, bits and fetches are literals at the
- * call, and group too where speed matters. */
+/* Rows [r0, r0 + R) against all LIN_P panels of `panel`; R and bits are literals at the call. */
 V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
-                     int bits, int group, bool fetches)
+                     int bits)
 {
     const bool is_f32 = t->format.has_f32_scales;
-    const int head = panel_head_bytes(is_f32);
+    const int group = t->format.group, head = panel_head_bytes(is_f32);
     const int64_t block = head + group * PANEL_N * bits / 8, n_blocks = t->K / group;
-    const uint8_t *at[LIN_P], *codes[LIN_P], *next[LIN_P];
+    const uint8_t *at[LIN_P], *codes[LIN_P];
     const int8_t *q[LIN_R];
+    const uint8_t *next[LIN_P];
     v16 y[LIN_R][LIN_P];
     for (int p = 0; p < LIN_P; p++) {
         at[p] = panel[p];
-        next[p] = fetches ? t->next[p0 + p < t->n_panels ? p0 + p : 0] : NULL;
+        next[p] = p0 + p < t->n_panels ? t->next[p0 + p] : NULL;
     }
     for (int r = 0; r < R; r++) {
         q[r] = t->q[r0 + r];
@@ -123,11 +123,11 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
                 y[r][p] = v16_fma(v16_of_i(dot[r][p]), f, y[r][p]);
                 y[r][p] = v16_fma(o, v16_set1(t->sum[r0 + r][b]), y[r][p]);
             }
+            if (next[p]) {
+                for (int64_t i = 0; i < block; i += 64) __builtin_prefetch(next[p] + i, 0, 2);
+                next[p] += block;
+            }
             at[p] += block;
-        }
-        for (int p = 0; fetches && p < LIN_P; p++) {
-            for (int64_t i = 0; i < block; i += 64) __builtin_prefetch(next[p] + i, 0, 2);
-            next[p] += block;
         }
         for (int r = 0; r < R; r++) q[r] += group;
     }
@@ -200,40 +200,28 @@ V16_FN void lin_float(const lin_tile *t, panel_kind kind)
     }
 }
 
-V16_FN void lin_int8_rows(const lin_tile *t, const uint8_t *const *panel, int p, int bits,
-                          int group, bool fetches)
-{
-    (void)fetches; /* tiles of one or two rows are short: they don't */
-    for (int r = 0; r < t->n_rows;) {
-        int n = t->n_rows - r < LIN_R ? t->n_rows - r : LIN_R;
-        switch (n) {
-        case 1: lin_int8(t, panel, p, r, 1, bits, group, false); break;
-        case 2: lin_int8(t, panel, p, r, 2, bits, group, false); break;
-#if LIN_R >= 4
-        case 3: lin_int8(t, panel, p, r, 3, bits, group, fetches); break;
-        case 4: lin_int8(t, panel, p, r, 4, bits, group, fetches); break;
-#endif
-#if LIN_R >= 6
-        case 5: lin_int8(t, panel, p, r, 5, bits, group, fetches); break;
-        case 6: lin_int8(t, panel, p, r, 6, bits, group, fetches); break;
-#endif
-        }
-        r += n;
-    }
-}
-
 V16_FN void lin_int8_tile(const lin_tile *t, int bits)
 {
     for (int p = 0; p < t->n_panels; p += LIN_P) {
         const uint8_t *panel[LIN_P]; /* a panel that is missing at the end is done twice */
         for (int i = 0; i < LIN_P; i++)
             panel[i] = t->panel[p + i < t->n_panels ? p + i : t->n_panels - 1];
-        if (bits == 4 && t->format.group == 64 && t->next[0])
-            lin_int8_rows(t, panel, p, bits, 64, true);
-        else if (t->format.group == 64)
-            lin_int8_rows(t, panel, p, bits, 64, false);
-        else
-            lin_int8_rows(t, panel, p, bits, t->format.group, false);
+        for (int r = 0; r < t->n_rows;) {
+            int n = t->n_rows - r < LIN_R ? t->n_rows - r : LIN_R;
+            switch (n) {
+            case 1: lin_int8(t, panel, p, r, 1, bits); break;
+            case 2: lin_int8(t, panel, p, r, 2, bits); break;
+#if LIN_R >= 4
+            case 3: lin_int8(t, panel, p, r, 3, bits); break;
+            case 4: lin_int8(t, panel, p, r, 4, bits); break;
+#endif
+#if LIN_R >= 6
+            case 5: lin_int8(t, panel, p, r, 5, bits); break;
+            case 6: lin_int8(t, panel, p, r, 6, bits); break;
+#endif
+            }
+            r += n;
+        }
     }
 }
 

@@ -54,13 +54,16 @@ template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, b
 }
 
 template <int BITS>
-cudaError_t linear_tile_launch(const tile_launch *l, const tile_args *a, const CUtensorMap *map)
+cudaError_t linear_tile_launch(pick_tile tile, bool has_slices, dim3 grid, const tile_args *a,
+                               const CUtensorMap *map, cudaStream_t stream)
 {
-    tile_choice c = choice_of<BITS>(l->tile, l->has_slices, a->has_two_groups);
+    tile_choice c = choice_of<BITS>(tile, has_slices, a->has_two_groups);
     if (c.wide) {
-        return launch_early(l->is_early, c.wide, l->grid, c.threads, c.shared, l->stream, *a, *map);
+        c.wide<<<grid, c.threads, c.shared, stream>>>(*a, *map);
+    } else {
+        c.kernel<<<grid, c.threads, c.shared, stream>>>(*a);
     }
-    return launch_early(l->is_early, c.kernel, l->grid, c.threads, c.shared, l->stream, *a);
+    return cudaPeekAtLastError();
 }
 
 template <int BITS> static cudaError_t choice_open(pick_tile tile)

@@ -16,13 +16,11 @@ __host__ __device__ constexpr int stream_ahead(int bits)
 }
 
 template <int NT> struct stream_shape {
-    static constexpr int BLOCKS = 4; /* 16-output blocks of a tile, one a warp */
-    static constexpr int COLUMNS = 8 * NT, THREADS = 128;
+    static constexpr int BLOCKS = PICK_GROUP_N / PICK_BRICK_N;
+    static constexpr int COLUMNS = 8 * NT, THREADS = 256;
     static constexpr int BRICK_BYTES = COLUMNS * TILE_X_ROW_BYTES;
     static constexpr int CHUNK_BYTES = STREAM_X_BRICKS * BRICK_BYTES;
     static constexpr int SHARED = 2 * CHUNK_BYTES;
-    static constexpr int X_STEP = THREADS / 8 / COLUMNS; /* bricks that one turn of threads fills */
-    static constexpr int X_TURNS = STREAM_X_BRICKS / X_STEP;
 };
 
 /* A lane's share of a brick. */
@@ -127,76 +125,50 @@ __device__ static inline void stream_step(float (&acc)[NT][4], const stream_bric
     }
 }
 
-/* What a thread copies of x: one 16-byte piece of one row, of every X_STEP-th brick. */
-struct stream_x {
-    const bf16 *from; /* its piece of the chunk's first brick; NULL: no such row, zeros that stay */
-    int k;            /* of that piece */
-    int brick;        /* its first brick in a chunk */
-    int to;           /* byte of its first piece in a chunk's buffer */
-};
-
+/* Start the copy of up to STREAM_X_BRICKS bricks of x from brick kb on. */
 template <int NT>
-__device__ static inline stream_x stream_x_init(const tile_part &p, tile_rows rows, int first,
-                                                uint8_t *shared)
+__device__ static inline void stream_load_x(uint8_t *to, const tile_args &a, tile_rows rows, int kb,
+                                            int end)
 {
     using S = stream_shape<NT>;
-    int piece = threadIdx.x & 7, row = (threadIdx.x >> 3) % S::COLUMNS;
-    stream_x x = {nullptr, first * PICK_BRICK_K + piece * 8,
-                  static_cast<int>(threadIdx.x >> 3) / S::COLUMNS, 0};
-    x.k += x.brick * PICK_BRICK_K;
-    x.to = x.brick * S::BRICK_BYTES + row * TILE_X_ROW_BYTES + ((piece ^ (row & 7)) << 4);
-    if (row < rows.count) {
-        int64_t from = rows.begin + row;
-        if (p.x_row) from = p.x_row[from];
-        x.from = p.x + from * p.K + x.k;
-    } else {
-        for (int j = 0; j < 2 * S::X_TURNS; j++) {
-            *reinterpret_cast<uint4 *>(shared + x.to +
-                                       j * S::X_STEP * S::BRICK_BYTES) = make_uint4(0, 0, 0, 0);
-        }
-    }
-    return x;
-}
-
-/* Start the copy of a chunk; n_left bricks are left of the job. */
-template <int NT>
-__device__ static inline void stream_load_x(const stream_x &x, const tile_part &p, uint8_t *to,
-                                            int n_left)
-{
-    using S = stream_shape<NT>;
-    if (!x.from) return;
 #pragma unroll
-    for (int j = 0; j < S::X_TURNS; j++) {
-        if (x.brick + j * S::X_STEP >= n_left) break;
-        int left = static_cast<int>(p.K) - (x.k + j * S::X_STEP * PICK_BRICK_K);
-        const bf16 *from = x.from + j * S::X_STEP * PICK_BRICK_K;
-        uint8_t *at = to + x.to + j * S::X_STEP * S::BRICK_BYTES;
-        if (!p.is_x_odd) {
-            copy_async_16(at, left > 0 ? from : p.x, left > 0);
+    for (int u = threadIdx.x; u < S::CHUNK_BYTES / 16; u += S::THREADS) {
+        int piece = u & 7, row = (u >> 3) % S::COLUMNS, brick = (u >> 3) / S::COLUMNS;
+        if (kb + brick >= end) break;
+        int64_t k = int64_t(kb + brick) * PICK_BRICK_K + piece * 8;
+        bool on = row < rows.count && k < a.K;
+        int64_t from_row = rows.begin + row;
+        if (on && a.x_row) from_row = a.x_row[from_row];
+        const bf16 *from = on ? a.x + from_row * a.ldx + k : a.x;
+        uint8_t *at = to + brick * S::BRICK_BYTES + row * TILE_X_ROW_BYTES +
+                      ((piece ^ (row & 7)) << 4);
+        if (!a.is_x_odd) {
+            copy_async_16(at, from, on);
         } else {
-            *reinterpret_cast<uint4 *>(at) = tile_load_odd(from, min(left, 8));
+            int64_t left = a.K - k;
+            *reinterpret_cast<uint4 *>(at) = tile_load_odd(
+                from, on ? static_cast<int>(left < 8 ? left : 8) : 0);
         }
     }
 }
 
-/* A pair's up sums (warps 2 and 3) to the warps of its gate (0 and 1), through shared memory that
+/* A pair's up sums (warps 4 to 7) to the warps of its gate (0 to 3), through shared memory that
  * all have read for the last time. */
 template <int NT>
-__device__ static inline void stream_hand_up(const float (&sum)[NT][4], float (&up)[NT][4],
+__device__ static inline void stream_hand_up(float (&sum)[NT][4], float (&up)[NT][4],
                                              float4 *shared)
 {
-    constexpr int THREADS = stream_shape<NT>::THREADS, HALF = THREADS / 2;
-    int tid = threadIdx.x % HALF;
-    bool is_up = threadIdx.x >= HALF;
-    tile_sync<THREADS>();
+    int tid = threadIdx.x & 127;
+    bool is_up = threadIdx.x >= 128;
+    tile_sync<256>();
 #pragma unroll
     for (int c = 0; c < NT; c++) {
-        if (is_up) shared[c * HALF + tid] = make_float4(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
+        if (is_up) shared[c * 128 + tid] = make_float4(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
     }
-    tile_sync<THREADS>(); /* up's sums are there */
+    tile_sync<256>(); /* up's sums are there */
 #pragma unroll
     for (int c = 0; c < NT; c++) {
-        float4 v = shared[c * HALF + tid];
+        float4 v = shared[c * 128 + tid];
         up[c][0] = v.x, up[c][1] = v.y, up[c][2] = v.z, up[c][3] = v.w;
     }
 }
@@ -204,31 +176,28 @@ __device__ static inline void stream_hand_up(const float (&sum)[NT][4], float (&
 /* linear_stream_kernel: one slice, or all slices, of a tile of at most 16 rows.
  *
  * Does     what linear_tile_kernel does, for 8 NT rows
- * Grid     as linear_tile_kernel; block 128: a warp owns one 16-output block
+ * Grid     as linear_tile_kernel; block 256: a warp owns one 16-output block
  * Shared   two chunks of x, 8 bricks each
  * Moves    each weight byte once, straight to the registers that multiply it
  * Numbers  linear_tile_kernel's, bit for bit
  * Why      The warps share nothing but x, so there is a barrier every 8 bricks only; each lane
- *          keeps stream_ahead bricks under way. One block a warp and four warps a block, so that
- *          there is much to schedule and little that waits for its last part. */
+ *          keeps stream_ahead bricks under way. One block a warp, so that there are many warps:
+ *          their number hides what each waits for. */
 template <int BITS, int NT, bool HAS_TWO>
-__global__ void __launch_bounds__(128, NT == 1 ? 6 : 5)
-    linear_stream_kernel(const __grid_constant__ tile_args a)
+__global__ void __launch_bounds__(256, 3) linear_stream_kernel(const __grid_constant__ tile_args a)
 {
     using S = stream_shape<NT>;
     constexpr int BRICK = dequant_brick_bytes(BITS, HAS_TWO), AHEAD = stream_ahead(BITS);
     extern __shared__ __align__(128) uint8_t shared[];
-    launch_next();
-    if (a.has_experts) launch_wait(); /* for the tiles */
     tile_job job;
-    if (!tile_job_init<S::COLUMNS, false>(job, a)) return;
+    if (!tile_job_init<S::COLUMNS>(job, a, blockIdx.x, blockIdx.y)) return;
     const tile_part &p = a.part[job.part];
     const tile_rows rows = job.rows;
     const int first = job.first, end = job.end;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     /* Outputs beyond N read the last block, and are not stored. */
     int64_t block = tile_block<S::BLOCKS>(p, job.group, warp);
-    int64_t from = min(block, (p.N + PICK_BRICK_N - 1) / PICK_BRICK_N - 1) * p.n_bricks + first;
+    int64_t from = min(block, (p.N + PICK_BRICK_N - 1) / PICK_BRICK_N - 1) * a.n_bricks + first;
     stream_source<BITS> source = stream_source_init<BITS>(
         p.bricks[tile_half<S::BLOCKS>(p, warp)] + rows.expert * p.expert_bytes + from * BRICK);
     stream_brick<BITS, HAS_TWO> w[AHEAD];
@@ -236,22 +205,18 @@ __global__ void __launch_bounds__(128, NT == 1 ? 6 : 5)
     for (int j = 0; j < AHEAD; j++) {
         if (first + j < end) stream_load<BITS, HAS_TWO>(w[j], source, j);
     }
-    launch_wait(); /* for x, and for the partial sums of the linear before */
-    stream_x x = stream_x_init<NT>(p, rows, first, shared);
-    stream_load_x<NT>(x, p, shared, end - first);
+    stream_load_x<NT>(shared, a, rows, first, end);
     copy_async_commit();
     float acc[1][NT][4] = {}, total[1][NT][4];
     int left = p.slice_bricks, n = 0;
     bool is_first = true, is_odd = false;
     for (int chunk = first; chunk < end; chunk += n) {
         n = min(min(static_cast<int>(STREAM_X_BRICKS), left), end - chunk);
-        const uint8_t *rows_at = shared + is_odd * S::CHUNK_BYTES;
+        const uint8_t *x = shared + is_odd * S::CHUNK_BYTES;
         is_odd = !is_odd;
         copy_async_wait<0>();
         tile_sync<S::THREADS>(); /* this chunk has arrived; the one before has been read by all */
-        if (x.from) x.from += n * PICK_BRICK_K;
-        x.k += n * PICK_BRICK_K;
-        stream_load_x<NT>(x, p, shared + is_odd * S::CHUNK_BYTES, end - chunk - n);
+        stream_load_x<NT>(shared + is_odd * S::CHUNK_BYTES, a, rows, chunk + n, end);
         copy_async_commit();
 #pragma unroll
         for (int j = 0; j < STREAM_X_BRICKS; j++) {
@@ -260,8 +225,7 @@ __global__ void __launch_bounds__(128, NT == 1 ? 6 : 5)
 #pragma unroll
             for (int v = 0; v < 2 * NT; v++) {
                 int row = v % NT * 8 + (lane & 7), piece = v / NT * 4 + (lane >> 3);
-                load_matrix_x4(b[v / NT][v % NT], rows_at + j * S::BRICK_BYTES +
-                                                      row * TILE_X_ROW_BYTES +
+                load_matrix_x4(b[v / NT][v % NT], x + j * S::BRICK_BYTES + row * TILE_X_ROW_BYTES +
                                                       ((piece ^ (lane & 7)) << 4));
             }
             stream_step<BITS, NT, HAS_TWO>(acc[0], w[j % AHEAD], b);
@@ -278,14 +242,15 @@ __global__ void __launch_bounds__(128, NT == 1 ? 6 : 5)
         }
     }
     if (p.is_split) {
-        if (!tile_merge<S::THREADS, NT>(tile_flat(total), a, p, job.tile, job.slice)) return;
+        int tile = job.group + p.n_groups * blockIdx.y;
+        if (!tile_merge<S::THREADS, NT>(tile_flat(total), a, p, tile, job.slice)) return;
     }
     if (p.out == TILE_OUT_SWIGLU) {
         float up[NT][4];
         stream_hand_up<NT>(total[0], up, reinterpret_cast<float4 *>(shared));
-        if (warp < S::BLOCKS / 2) tile_store<NT>(total[0], up, p, block, 0, rows);
+        if (warp < 4) tile_store<NT>(total[0], up, a, p, block, 0, rows);
     } else {
-        tile_store<NT>(total[0], nullptr, p, block, 0, rows);
+        tile_store<NT>(total[0], nullptr, a, p, block, 0, rows);
     }
 }
 
