@@ -113,9 +113,9 @@ typedef struct {
     int64_t e;          /* which of the weight's experts */
     const int32_t *use; /* row i belongs to use[i]; NULL: to row i of x */
     int64_t n_rows;
-    float *act;         /* [n_rows, F] */
-    float *out;         /* [n_rows, E] */
-    int64_t row0;       /* its first row among those that `down` reads */
+    float *act;   /* [n_rows, F] */
+    float *out;   /* [n_rows, E] */
+    int64_t row0; /* its first row among those that `down` reads */
 } moe_expert;
 
 static int n_experts(const moe_job *j)
@@ -127,12 +127,19 @@ static moe_expert expert_of(const moe_job *j, int i)
 {
     const moe_ffn_args *a = j->a;
     if (i == j->n_active)
-        return (moe_expert){&j->s_gate, &j->s_up, &j->w_s_down, 0, NULL, a->T, j->s_act, j->s_down,
-                            0};
+        return (moe_expert){&j->s_gate, &j->s_up, &j->w_s_down, 0, NULL,
+                            a->T,       j->s_act, j->s_down,    0};
     int e = j->active[i];
     int64_t first = j->first[e];
-    return (moe_expert){&j->gate, &j->up, &j->w_down, e, j->use + first, j->first[e + 1] - first,
-                        j->act + first * a->F, j->down + first * a->E, first};
+    return (moe_expert){&j->gate,
+                        &j->up,
+                        &j->w_down,
+                        e,
+                        j->use + first,
+                        j->first[e + 1] - first,
+                        j->act + first * a->F,
+                        j->down + first * a->E,
+                        first};
 }
 
 /* gate and up of panel p for all rows of an expert; `next` is what is read after it. */
@@ -259,8 +266,7 @@ static void shared_weights(const moe_job *j)
         t.n_rows = j->a->T - row < step ? j->a->T - row : step;
         for (int r = 0; r < t.n_rows; r++) cpu_side_row(w, &t, r, row + r);
         w->run(&t);
-        for (int r = 0; r < t.n_rows; r++)
-            j->sigmoid[row + r] = tile[r * TILE_PANELS * PANEL_N];
+        for (int r = 0; r < t.n_rows; r++) j->sigmoid[row + r] = tile[r * TILE_PANELS * PANEL_N];
     }
     w->k->sigmoid(j->sigmoid, j->a->T, j->sigmoid);
 }
@@ -310,8 +316,7 @@ status cpu_moe_ffn(backend *b, const moe_ffn_args *a)
     workers_for(c->pool, (int64_t)j.n_pieces * n_experts(&j), 1, gate_up_units, &j);
     if (a->s_gate) shared_weights(&j);
     j.w_down = open_act(&j, a->down, j.act, uses, 0);
-    if (a->s_down)
-        j.w_s_down = open_act(&j, a->s_down, j.s_act, a->T, cpu_align64(uses * a->F));
+    if (a->s_down) j.w_s_down = open_act(&j, a->s_down, j.s_act, a->T, cpu_align64(uses * a->F));
     workers_for(c->pool, (int64_t)j.n_pieces * n_experts(&j), 1, down_units, &j);
     workers_for(c->pool, a->T, 4, combine_rows, &j);
     return ERR_OK;
