@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "bench/profile_priv.h"
+#include "engine/engine_cycle.h"
 
 static int64_t longest_prompt(const profile_request *r)
 {
@@ -39,17 +40,10 @@ status profiler_open(profiler *p, profile_request *r, err *e)
     int n_slots = r->lanes[r->n_lanes - 1];
     int64_t cycles = (int64_t)r->n_lanes * (PROFILE_WARM + r->tokens + PROFILE_STAGED);
     int64_t context = longest_prompt(r) + cycles * OPS_ROWS_MAX + OPS_BLOCK;
-    cycle_options c = {.model = o->model,
-                       .draft = o->draft_rows == 0 ? NULL : o->draft,
-                       .backend = o->backend,
-                       .n_threads = o->n_threads,
-                       .n_slots = n_slots,
-                       .prefill_rows = o->prefill_rows,
-                       .max_context = (context + OPS_BLOCK - 1) / OPS_BLOCK * OPS_BLOCK,
-                       .kv = o->kv == ENGINE_KV_INT8   ? KV_INT8
-                             : o->kv == ENGINE_KV_BF16 ? KV_BF16
-                                                       : KV_F32,
-                       .max_draft = o->draft_rows};
+    cycle_options c = engine_cycle_options(o);
+    c.draft = o->draft_rows == 0 ? NULL : o->draft;
+    c.n_slots = n_slots;
+    c.max_context = (context + OPS_BLOCK - 1) / OPS_BLOCK * OPS_BLOCK;
     *p = (profiler){.r = r};
     TRY(cycle_open(&p->c, &c, e));
     if (cycle_max_context(p->c) < context)

@@ -3,9 +3,9 @@
 
 #include "base/json.h"
 #include "cli/command_priv.h"
+#include "engine/engine_cycle.h"
 #include "engine/engine_flags.h"
 #include "load/load.h"
-#include "model/model.h"
 
 static void put_memory(json_writer *w, const model_memory *m, int64_t draft)
 {
@@ -26,37 +26,14 @@ static void put_memory(json_writer *w, const model_memory *m, int64_t draft)
     json_close_object(w);
 }
 
-static status plan(const engine_options *o, const load_model *target, const load_model *draft,
-                   model_options *mo, model_memory *out, err *e)
-{
-    int verify = draft ? draft->draft.block : 1;
-    if (o->draft_rows >= 0 && o->draft_rows + 1 < verify) verify = o->draft_rows + 1;
-    int64_t context = o->max_context;
-    if (context == 0 || context > target->target.max_position)
-        context = target->target.max_position;
-    int rows = o->prefill_rows > context ? (int)context : o->prefill_rows;
-    if (rows < o->n_lanes * verify) rows = o->n_lanes * verify;
-    *mo = (model_options){.n_slots = o->n_lanes,
-                          .max_rows = rows,
-                          .verify_rows = verify,
-                          .logit_rows = o->n_lanes * verify,
-                          .max_context = context,
-                          .kv = o->kv == ENGINE_KV_INT8   ? KV_INT8
-                                : o->kv == ENGINE_KV_BF16 ? KV_BF16
-                                                          : KV_F32,
-                          .n_taps = draft ? draft->draft.n_taps : 0,
-                          .taps = draft ? draft->draft.taps : NULL,
-                          .has_penalties = true};
-    dtype act = o->backend && strncmp(o->backend, "cuda", 4) == 0 ? DTYPE_BF16 : DTYPE_F32;
-    return model_plan(target, mo, act, out, e);
-}
-
 static status describe(const engine_options *o, const load_model *target, const load_model *draft,
                        buf *out, err *e)
 {
     model_options mo;
     model_memory mem;
-    TRY(plan(o, target, draft, &mo, &mem, e));
+    cycle_options c = engine_cycle_options(o);
+    dtype act = o->backend && strncmp(o->backend, "cuda", 4) == 0 ? DTYPE_BF16 : DTYPE_F32;
+    TRY(cycle_plan(&c, target, draft, act, &mo, &mem, e));
     json_writer w;
     json_writer_init(&w, out);
     json_open_object(&w);
@@ -102,11 +79,11 @@ static status describe(const engine_options *o, const load_model *target, const 
     return failed ? err_set(e, ERR_NOMEM, "info", -1, "output") : ERR_OK;
 }
 
-static status info(const engine_flags *f, arena *a, buf *out, err *e)
+static status info(void *flags, arena *a, buf *out, err *e)
 {
     engine_options o;
     load_model target = {0}, draft = {0};
-    TRY(engine_flags_resolve(f, a, &o, e));
+    TRY(engine_flags_resolve(flags, a, &o, e));
     TRY(load_model_open(&target, o.model, e));
     status s = ERR_OK;
     if (target.is_draft) s = err_set(e, ERR_INVALID, o.model, -1, "is a draft; name its target");
@@ -125,15 +102,5 @@ int command_info(int argc, char **argv)
     option_row rows[ENGINE_FLAG_ROWS + 1] = {{0}};
     engine_flags_rows(&f, rows);
     int code = command_parse(rows, "riptide info [--model M]", argc, argv);
-    if (code >= 0) return code;
-    arena a;
-    buf out;
-    err e = {0};
-    arena_init(&a, 0);
-    buf_init(&out);
-    status s = info(&f, &a, &out, &e);
-    code = s == ERR_OK ? command_print(argv[0], &out) : command_fail(argv[0], &e);
-    buf_fini(&out);
-    arena_fini(&a);
-    return code;
+    return code >= 0 ? code : command_output(argv[0], info, &f);
 }

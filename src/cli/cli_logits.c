@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "cli/command_priv.h"
-#include "decode/cycle.h"
+#include "engine/engine_cycle.h"
 #include "engine/engine_flags.h"
 #include "load/safetensors.h"
 
@@ -16,11 +16,6 @@ typedef struct {
     int64_t rows;
     bool wants_layers;
 } logits_flags;
-
-static kv_format kv_of(engine_kv kv)
-{
-    return kv == ENGINE_KV_INT8 ? KV_INT8 : kv == ENGINE_KV_BF16 ? KV_BF16 : KV_F32;
-}
 
 static safetensors_entry entry(const char *name, dtype type, int64_t rows, int64_t cols,
                                const void *data)
@@ -82,17 +77,12 @@ static status logits(const logits_flags *f, arena *a, err *e)
         return err_set(e, ERR_INVALID, "--ids", -1, "give --ids or --ids-file");
     TRY(engine_flags_resolve(&f->f, a, &o, e));
     TRY(command_read_ids(a, f->ids, f->ids_file, &ids, &n, e));
-    cycle_options co = {.model = o.model,
-                        .draft = o.draft,
-                        .backend = o.backend,
-                        .n_threads = o.n_threads,
-                        .n_slots = 1,
-                        .prefill_rows = o.prefill_rows,
-                        .max_context = n + OPS_ROWS_MAX,
-                        .kv = kv_of(o.kv),
-                        .max_draft = -1,
-                        .logit_rows = o.prefill_rows < PROBE_ROWS ? o.prefill_rows : PROBE_ROWS,
-                        .keeps_layers = f->wants_layers};
+    cycle_options co = engine_cycle_options(&o);
+    co.n_slots = 1;
+    co.max_context = n + OPS_ROWS_MAX;
+    co.max_draft = -1;
+    co.logit_rows = o.prefill_rows < PROBE_ROWS ? o.prefill_rows : PROBE_ROWS;
+    co.keeps_layers = f->wants_layers;
     cycle *c = NULL;
     TRY(cycle_open(&c, &co, e));
     status s = probe(f, c, ids, n, a, e);

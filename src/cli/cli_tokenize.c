@@ -7,18 +7,27 @@
 
 enum { TEXT_MAX = 256 << 20 };
 
-static status tokenize(const char *model, const char *text, bool plain, arena *a, buf *out, err *e)
+typedef struct {
+    engine_flags f;
+    const char *text;
+    bool is_plain;
+} tokenize_flags;
+
+static status tokenize(void *flags, arena *a, buf *out, err *e)
 {
+    const tokenize_flags *f = flags;
+    const char *model;
     load_model files;
     tokenizer *t = NULL;
     token_ids ids = {0};
-    str input = str_from(text);
+    str input = str_from(f->text);
+    TRY(engine_flags_find_model(&f->f, a, &model, e));
     TRY(load_model_peek(&files, model, e));
     status s = files.tokenizer_json.len > 0
                    ? tokenizer_open(&t, files.tokenizer_json, "tokenizer.json", e)
                    : err_set(e, ERR_FORMAT, model, -1, "has no tokenizer.json");
-    if (s == ERR_OK && !text) s = file_read_stdin(a, TEXT_MAX, &input, e);
-    if (s == ERR_OK) s = tokenizer_encode(t, input, !plain, 0, &ids, e);
+    if (s == ERR_OK && !f->text) s = file_read_stdin(a, TEXT_MAX, &input, e);
+    if (s == ERR_OK) s = tokenizer_encode(t, input, !f->is_plain, 0, &ids, e);
     if (s == ERR_OK) {
         json_writer w;
         json_writer_init(&w, out);
@@ -38,29 +47,16 @@ static status tokenize(const char *model, const char *text, bool plain, arena *a
 
 int command_tokenize(int argc, char **argv)
 {
-    engine_flags f;
-    engine_flags_init(&f, 1);
-    const char *text = NULL;
-    bool plain = false;
+    tokenize_flags f = {0};
+    engine_flags_init(&f.f, 1);
     option_row rows[] = {
-        {"model", OPTION_TEXT, &f.model,
+        {"model", OPTION_TEXT, &f.f.model,
          .help = "folder of a checkpoint (default: the bundled mini-dense)"},
-        {"text", OPTION_TEXT, &text, .help = "the text (default: standard input)"},
-        {"plain", OPTION_FLAG, &plain, .help = "special tokens in the text stay ordinary text"},
+        {"text", OPTION_TEXT, &f.text, .help = "the text (default: standard input)"},
+        {"plain", OPTION_FLAG, &f.is_plain,
+         .help = "special tokens in the text stay ordinary text"},
         {0},
     };
     int code = command_parse(rows, "riptide tokenize [--model M] [--text T] < text", argc, argv);
-    if (code >= 0) return code;
-    arena a;
-    buf out;
-    err e = {0};
-    const char *model;
-    arena_init(&a, 0);
-    buf_init(&out);
-    status s = engine_flags_find_model(&f, &a, &model, &e);
-    if (s == ERR_OK) s = tokenize(model, text, plain, &a, &out, &e);
-    code = s == ERR_OK ? command_print(argv[0], &out) : command_fail(argv[0], &e);
-    buf_fini(&out);
-    arena_fini(&a);
-    return code;
+    return code >= 0 ? code : command_output(argv[0], tokenize, &f);
 }

@@ -40,6 +40,20 @@ int command_print(const char *command, const buf *b)
     return 0;
 }
 
+int command_output(const char *command, command_work *work, void *ctx)
+{
+    arena a;
+    buf out;
+    err e = {0};
+    arena_init(&a, 0);
+    buf_init(&out);
+    status s = work(ctx, &a, &out, &e);
+    int code = s == ERR_OK ? command_print(command, &out) : command_fail(command, &e);
+    buf_fini(&out);
+    arena_fini(&a);
+    return code;
+}
+
 static bool is_separator(char c)
 {
     return c == ',' || c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '[' || c == ']';

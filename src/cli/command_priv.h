@@ -24,6 +24,11 @@ int command_fail(const char *command, const err *e);
 /* Write all of b to standard output; returns the exit status. */
 int command_print(const char *command, const buf *b);
 
+/* Run `work` with an arena of its own and print what it puts into `out`, or its error. Returns the
+ * exit status. */
+typedef status command_work(void *ctx, arena *a, buf *out, err *e);
+int command_output(const char *command, command_work *work, void *ctx);
+
 /* "1,2,3", or the content of a file of ids separated by commas or white space (a JSON array is
  * fine). ids in the arena. */
 status command_parse_ids(arena *a, str text, const char *name, int32_t **ids, int *n, err *e);

@@ -80,30 +80,6 @@ static status open_files(cycle *c, err *e)
     return load_check_pair(&c->files.target, &c->draft_files.draft, e);
 }
 
-static status open_target(cycle *c, err *e)
-{
-    const cycle_options *o = &c->opt;
-    const arch_draft *d = &c->draft_files.draft;
-    int verify = c->max_draft + 1;
-    model_options mo = {
-        .n_slots = o->n_slots,
-        .max_rows = c->max_rows,
-        .verify_rows = verify,
-        .logit_rows = o->n_slots * verify,
-        .max_context = o->max_context,
-        .n_blocks = o->n_blocks,
-        .kv = o->kv,
-        .n_taps = c->has_draft ? d->n_taps : 0,
-        .taps = d->taps,
-        .keeps_layers = o->keeps_layers,
-        .has_penalties = true,
-        .on_progress = o->on_progress,
-        .progress_ctx = o->progress_ctx,
-    };
-    if (mo.logit_rows < o->logit_rows) mo.logit_rows = o->logit_rows;
-    return model_open(&c->target, c->be, &c->files, &mo, e);
-}
-
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -131,18 +107,13 @@ static status open_parts(cycle *c, err *e)
 {
     cycle_options *o = &c->opt;
     TRY(open_files(c, e));
-    int64_t longest = c->files.target.max_position;
-    if (o->max_context == 0 || o->max_context > longest) o->max_context = longest;
-    if (o->prefill_rows > o->max_context) o->prefill_rows = (int)o->max_context;
+    model_options mo = cycle_size_model(o, &c->files.target,
+                                        c->has_draft ? &c->draft_files.draft : NULL);
     c->B = c->has_draft ? c->draft_files.draft.block : 1;
-    c->max_draft = c->B - 1;
-    if (o->max_draft >= 0 && o->max_draft < c->max_draft) c->max_draft = o->max_draft;
-    c->max_rows = o->prefill_rows;
-    if (c->max_rows < o->n_slots * (c->max_draft + 1))
-        c->max_rows = o->n_slots * (c->max_draft + 1);
-
+    c->max_draft = o->max_draft;
+    c->max_rows = mo.max_rows;
     TRY(backend_open(&c->be, &(backend_options){.name = o->backend, .n_threads = o->n_threads}, e));
-    TRY(open_target(c, e));
+    TRY(model_open(&c->target, c->be, &c->files, &mo, e));
     o->n_blocks = model_settings(c->target)->n_blocks;
     if (c->has_draft) {
         draft_options d = {o->n_slots, c->max_rows, model_settings(c->target)->max_context};

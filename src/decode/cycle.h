@@ -43,6 +43,11 @@ typedef struct {
 status cycle_open(cycle **c, const cycle_options *o, err *e);
 void cycle_close(cycle *c);
 
+/* What cycle_open would give the target for these options and checkpoints (drafter NULL without
+ * one) on a backend with this act type, and the bytes that takes; nothing is opened. */
+status cycle_plan(const cycle_options *o, const load_model *target, const load_model *drafter,
+                  dtype act, model_options *settings, model_memory *bytes, err *e);
+
 const load_model *cycle_files(const cycle *c); /* the target's */
 const backend *cycle_backend(const cycle *c);
 model *cycle_model(const cycle *c);

@@ -48,6 +48,11 @@ struct cycle {
     int64_t ctx_begin[64]; /* by slot: first position whose context is in the rings */
 };
 
+/* Cut the options to what the checkpoints have (drafter NULL without one), fill in their defaults
+ * (max_context, max_draft), and give the target's options that follow. */
+model_options cycle_size_model(cycle_options *o, const arch_target *target,
+                               const arch_draft *drafter);
+
 /* A view of n 32-bit words of a region. */
 dev_buf cycle_view(dev_buf mem, int64_t offset, int64_t n);
 

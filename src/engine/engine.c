@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/engine_cycle.h"
 #include "engine/engine_priv.h"
 
 enum { PREFILL_ROWS_DEFAULT = 512, QUEUE_DEFAULT = 256 };
@@ -15,21 +16,7 @@ static status open_parts(engine *e, err *out)
                        ENGINE_LANES_MAX);
     if (o->prefill_rows == 0) o->prefill_rows = PREFILL_ROWS_DEFAULT;
     if (o->queue_size == 0) o->queue_size = QUEUE_DEFAULT;
-    cycle_options c = {
-        .model = o->model,
-        .draft = o->draft,
-        .backend = o->backend,
-        .n_threads = o->n_threads,
-        .n_slots = o->n_lanes,
-        .prefill_rows = o->prefill_rows,
-        .max_context = o->max_context,
-        .kv = o->kv == ENGINE_KV_INT8   ? KV_INT8
-              : o->kv == ENGINE_KV_BF16 ? KV_BF16
-                                        : KV_F32,
-        .max_draft = o->draft_rows,
-        .on_progress = o->on_progress,
-        .progress_ctx = o->progress_ctx,
-    };
+    cycle_options c = engine_cycle_options(o);
     TRY(cycle_open(&e->cycle, &c, out));
     const load_model *files = cycle_files(e->cycle);
     if (files->tokenizer_json.len == 0)

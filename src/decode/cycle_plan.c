@@ -1,0 +1,36 @@
+/* Sizes of a cycle from its options and the two checkpoints: what opening takes and a plan says. */
+#include "decode/cycle_priv.h"
+
+model_options cycle_size_model(cycle_options *o, const arch_target *target,
+                               const arch_draft *drafter)
+{
+    int64_t longest = target->max_position;
+    if (o->max_context == 0 || o->max_context > longest) o->max_context = longest;
+    if (o->prefill_rows > o->max_context) o->prefill_rows = (int)o->max_context;
+    int most = drafter ? drafter->block - 1 : 0;
+    if (o->max_draft < 0 || o->max_draft > most) o->max_draft = most;
+    int verify = o->max_draft + 1, rows = o->n_slots * verify;
+    return (model_options){
+        .n_slots = o->n_slots,
+        .max_rows = o->prefill_rows > rows ? o->prefill_rows : rows,
+        .verify_rows = verify,
+        .logit_rows = o->logit_rows > rows ? o->logit_rows : rows,
+        .max_context = o->max_context,
+        .n_blocks = o->n_blocks,
+        .kv = o->kv,
+        .n_taps = drafter ? drafter->n_taps : 0,
+        .taps = drafter ? drafter->taps : NULL,
+        .keeps_layers = o->keeps_layers,
+        .has_penalties = true,
+        .on_progress = o->on_progress,
+        .progress_ctx = o->progress_ctx,
+    };
+}
+
+status cycle_plan(const cycle_options *o, const load_model *target, const load_model *drafter,
+                  dtype act, model_options *settings, model_memory *bytes, err *e)
+{
+    cycle_options sized = *o;
+    *settings = cycle_size_model(&sized, &target->target, drafter ? &drafter->draft : NULL);
+    return model_plan(target, settings, act, bytes, e);
+}
