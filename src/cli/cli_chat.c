@@ -55,21 +55,16 @@ static void on_event(void *ctx, const engine_event *ev)
 static status encode_history(chat *c, arena *a, token_ids *ids, err *e)
 {
     const engine_info *info = engine_about(c->en);
-    buf list, text;
-    segments parts;
+    buf list;
     message_set in = {0};
     buf_init(&list);
-    buf_init(&text);
-    segments_init(&parts);
     buf_printf(&list, "[%.*s]", STR_ARG(buf_str(&c->history)));
     status s = list.failed ? err_set(e, ERR_NOMEM, "chat", -1, "history")
                            : prompt_from_json(a, buf_str(&list), "history", c->t, c->f->no_thinking,
                                               &in, e);
     if (s == ERR_OK)
-        s = prompt_render(c->t, &in, info->bos_token, info->eos_token, &text, &parts, e);
-    if (s == ERR_OK) s = prompt_encode(engine_tokenizer(c->en), a, &text, &parts, ids, e);
-    segments_fini(&parts);
-    buf_fini(&text);
+        s = prompt_ids(c->t, &in, info->bos_token, info->eos_token, engine_tokenizer(c->en), a, ids,
+                       e);
     buf_fini(&list);
     return s;
 }

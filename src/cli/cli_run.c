@@ -218,21 +218,13 @@ static status render_and_encode(const run_flags *f, const engine_info *info, con
 {
     template *t = NULL;
     message_set chat;
-    buf text;
-    segments parts;
     if (info->chat_template.len == 0)
         return err_set(e, ERR_INVALID, info->model_name, -1,
                        "has no chat template; use --raw or --ids");
     TRY(template_open(&t, info->chat_template, "chat_template", e));
-    buf_init(&text);
-    segments_init(&parts);
     status s = f->messages ? prompt_from_file(a, f->messages, t, f->no_thinking, &chat, e)
                            : prompt_from_text(a, f->prompt, t, f->no_thinking, &chat, e);
-    if (s == ERR_OK)
-        s = prompt_render(t, &chat, info->bos_token, info->eos_token, &text, &parts, e);
-    if (s == ERR_OK) s = prompt_encode(tok, a, &text, &parts, out, e);
-    segments_fini(&parts);
-    buf_fini(&text);
+    if (s == ERR_OK) s = prompt_ids(t, &chat, info->bos_token, info->eos_token, tok, a, out, e);
     template_close(t);
     return s;
 }

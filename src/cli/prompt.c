@@ -54,7 +54,7 @@ status prompt_render(const template *t, const message_set *m, str bos, str eos, 
     return template_render(t, &in, text, parts, e);
 }
 
-status prompt_encode(const tokenizer *tok, arena *a, const buf *text, const segments *parts,
+static status encode(const tokenizer *tok, arena *a, const buf *text, const segments *parts,
                      token_ids *ids, err *e)
 {
     tokenizer_segment *seg = arena_new_array(a, (size_t)parts->n + 1, sizeof *seg);
@@ -63,4 +63,18 @@ status prompt_encode(const tokenizer *tok, arena *a, const buf *text, const segm
         seg[i] = (tokenizer_segment){{text->ptr + parts->ptr[i].offset, parts->ptr[i].len},
                                      parts->ptr[i].is_template};
     return tokenizer_encode_segments(tok, seg, (int)parts->n, 0, ids, e);
+}
+
+status prompt_ids(const template *t, const message_set *m, str bos, str eos, const tokenizer *tok,
+                  arena *a, token_ids *ids, err *e)
+{
+    buf text;
+    segments parts;
+    buf_init(&text);
+    segments_init(&parts);
+    status s = prompt_render(t, m, bos, eos, &text, &parts, e);
+    if (s == ERR_OK) s = encode(tok, a, &text, &parts, ids, e);
+    segments_fini(&parts);
+    buf_fini(&text);
+    return s;
 }

@@ -25,8 +25,8 @@ status prompt_from_text(arena *a, const char *text, const template *t, bool no_t
 status prompt_render(const template *t, const message_set *m, str bos, str eos, buf *text,
                      segments *parts, err *e);
 
-/* Append the ids of a rendered text. */
-status prompt_encode(const tokenizer *tok, arena *a, const buf *text, const segments *parts,
-                     token_ids *ids, err *e);
+/* Render as above and append the ids. */
+status prompt_ids(const template *t, const message_set *m, str bos, str eos, const tokenizer *tok,
+                  arena *a, token_ids *ids, err *e);
 
 #endif
