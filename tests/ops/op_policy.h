@@ -110,6 +110,18 @@ static inline int policy_order(const void *a, const void *b)
     return x->id < y->id ? -1 : 1;
 }
 
+/* The smallest distance of a value before the cut from one behind it, where they are not equal:
+ * when f32 makes these two equal, or turns them round, the lower id may be another item. */
+static inline double policy_gap(const policy_item *item, int n, int cut)
+{
+    int before = cut - 1, behind = cut;
+    if (cut >= n) return INFINITY;
+    while (before >= 0 && item[before].z == item[cut].z) before--;
+    while (behind < n && item[behind].z == item[cut - 1].z) behind++;
+    return fmin(before >= 0 ? item[before].z - item[cut].z : INFINITY,
+                behind < n ? item[cut - 1].z - item[behind].z : INFINITY);
+}
+
 /* Sort the items, mark survivors. Returns how close the nearest decision was: the smallest
  * distance of a threshold to what it cut, where those are not equal numbers. */
 static inline double policy_filter(const sample_policy *p, policy_item *item, int n)
@@ -126,8 +138,7 @@ static inline double policy_filter(const sample_policy *p, policy_item *item, in
         while (n_kept > 1 && item[n_kept - 1].z < least) n_kept--;
     }
     if (p->top_k > 0 && n_kept > p->top_k) {
-        double gap = item[p->top_k - 1].z - item[p->top_k].z;
-        if (gap > 0) closest = fmin(closest, gap);
+        closest = fmin(closest, policy_gap(item, n_kept, p->top_k));
         n_kept = p->top_k;
     }
     if (p->top_p < 1) {
@@ -138,6 +149,7 @@ static inline double policy_filter(const sample_policy *p, policy_item *item, in
             if (n_run < n_kept) closest = fmin(closest, fabs(run - (double)p->top_p));
             if (run >= (double)p->top_p) break;
         }
+        closest = fmin(closest, policy_gap(item, n_kept, n_run));
         n_kept = n_run;
     }
     for (int i = 0; i < n; i++) item[i].is_kept = i < n_kept;

@@ -509,13 +509,14 @@ class Generator:
 
 
 def is_unfair(source, python):
-    """Python shows an address, or works with integers beyond 64 bits or complex numbers; or jinja2
-    writes a folded negative base without parentheses, so that (-1) ** x becomes -(1 ** x), or
-    folds a dict with an unhashable key that is never reached."""
+    """Python shows an address (also one that was cut out of its words), or works with integers
+    beyond 64 bits or complex numbers; or jinja2 writes a folded negative base without parentheses,
+    so that (-1) ** x becomes -(1 ** x), or folds a dict with an unhashable key that is never
+    reached."""
     text, error = python
     if re.search(r"\(-.*\*\*", source):
         return True
     if text is not None:
-        return bool(re.search(r" object [ab]t 0x|<generator|<built-in|<function|<class|\d{19,}|\dj\)",
-                              text))
+        return bool(re.search(r" object [ab]t 0x|0[xX][0-9a-fA-F]{9,}|<generator|<built-in|<function"
+                              r"|<class|\d{19,}|\dj\)", text))
     return isinstance(error, (MemoryError, OverflowError)) or "unhashable type" in str(error)
