@@ -5,8 +5,6 @@
 #include "server/fields_priv.h"
 #include "server/sampling_fields_priv.h"
 
-enum { CHOICES_MAX = 64 };
-
 /* --- what is not there yet is refused by name: never half an answer ------------------------------
  */
 
@@ -119,10 +117,10 @@ static status parse_stream(const json *body, generation_request *r, err *e)
     return options ? field_bool(options, "include_usage", &r->includes_usage, e) : ERR_OK;
 }
 
-static status parse_limits(const json *body, generation_request *r, err *e)
+static status parse_limits(const json *body, int choices_max, generation_request *r, err *e)
 {
     int64_t n = 1;
-    TRY(field_int(body, "n", 1, CHOICES_MAX, &n, e));
+    TRY(field_int(body, "n", 1, choices_max, &n, e));
     r->n = (int)n;
     TRY(field_int(body, "max_tokens", 1, INT64_MAX, &r->max_tokens, e));
     return field_int(body, "max_completion_tokens", 1, INT64_MAX, &r->max_tokens, e);
@@ -148,7 +146,7 @@ status chat_request_parse(const json *body, const chat_context *x, arena *a,
         return err_set(e, ERR_INVALID, "", -1, "the body is %s, want an object", field_kind(body));
     TRY(check_unsupported(body, e));
     TRY(parse_stream(body, &r, e));
-    TRY(parse_limits(body, &r, e));
+    TRY(parse_limits(body, x->choices_max, &r, e));
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
     TRY(sampling_fields_stop(body, a, &r.stop, &r.n_stop, e));
     TRY(parse_logprobs(body, &r, e));

@@ -9,7 +9,7 @@
 /* What a request is read against; all borrowed. */
 typedef struct {
     const policy *defaults; /* the model's */
-    int V;
+    int V, choices_max;
     uint64_t seed; /* when the request has none */
     const template_caps *caps;
 } chat_context;

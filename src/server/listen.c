@@ -1,6 +1,8 @@
 #include "server/listen_priv.h"
 
 #include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -108,6 +110,14 @@ status listener_start(listener *l, err *e)
     int r = uv_listen((uv_stream_t *)&l->tcp, BACKLOG, on_connection);
     return r == 0 ? ERR_OK
                   : err_set(e, ERR_IO, "server", -1, "port %d: %s", l->port, uv_strerror(r));
+}
+
+void listener_mask_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
 static void stop_listening(listener *l)

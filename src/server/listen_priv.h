@@ -48,6 +48,9 @@ struct listener {
 status listener_open(listener *l, uv_loop_t *loop, const char *host, int port,
                      const http_limits *limits, const http_service *service, err *e);
 status listener_start(listener *l, err *e);
+/* On the thread that runs the loop: writing to a client that is gone is an error of that write, not
+ * a signal that ends the process. */
+void listener_mask_signals(void);
 /* Accept no more; close idle connections, and the others when they are answered. */
 void listener_drain(listener *l);
 /* Close what is left. The loop must run until listener_is_closed(). */

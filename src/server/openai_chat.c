@@ -34,6 +34,7 @@ static void parse(generation *g, const json *body, api_error *a)
     err e = {0};
     chat_context x = {.defaults = &s->about->defaults,
                       .V = s->about->V,
+                      .choices_max = s->opt.choices_max,
                       .seed = g->seed,
                       .caps = template_get_caps(s->template)};
     if (chat_request_parse(body, &x, &g->scratch, &g->request, &e) != ERR_OK)

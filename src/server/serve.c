@@ -98,14 +98,20 @@ static void print_ready(const server *s)
     fflush(stdout);
 }
 
-/* Every connection is a file: take as many as the system lets us. */
-static void raise_file_limit(int max_conns)
+/* Every connection is a file: take as many as the system lets us, and no more connections. */
+static void fit_connections(http_limits *limits)
 {
+    enum { OTHER_FILES = 128, MORE_CONNS = 1024 };
     struct rlimit r;
-    rlim_t want = (rlim_t)max_conns + 2048;
-    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want) return;
+    rlim_t want = (rlim_t)limits->max_conns + MORE_CONNS + OTHER_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= want)
+        return;
+    rlim_t had = r.rlim_cur;
     r.rlim_cur = r.rlim_max == RLIM_INFINITY || r.rlim_max > want ? want : r.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &r);
+    if (setrlimit(RLIMIT_NOFILE, &r) != 0) r.rlim_cur = had;
+    if (r.rlim_cur < want)
+        limits->max_conns = r.rlim_cur > 2 * OTHER_FILES ? (int)r.rlim_cur - OTHER_FILES
+                                                         : OTHER_FILES;
 }
 
 static status run(const serve_flags *f, arena *a, server **s, engine **en, err *e)
@@ -122,7 +128,7 @@ static status run(const serve_flags *f, arena *a, server **s, engine **en, err *
     progress_end(&p);
     TRY(st);
     TRY(server_attach(*s, *en, e));
-    raise_file_limit(so.limits.max_conns);
+    fit_connections(&(*s)->listener.limits);
     TRY(server_listen(*s, e));
     print_plan(engine_about(*en), clock_ms_since(start_ns));
     print_ready(*s);

@@ -141,6 +141,9 @@ status serve_flags_resolve(const serve_flags *f, arena *a, server_options *s, en
     engine_options eo;
     TRY(engine_flags_resolve(&f->engine, a, &eo, out));
     eo.queue_size = (int)f->queue_size;
+    /* More than wait and run at a time could never be taken. */
+    int64_t at_once = f->queue_size + f->engine.lanes;
+    if (at_once < o.choices_max) o.choices_max = (int)at_once;
     *s = o;
     *e = eo;
     return ERR_OK;

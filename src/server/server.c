@@ -28,6 +28,7 @@ server_options server_options_default(void)
         .body_max = 128 << 20,
         .keep_alive_ms = 2000,
         .grace_ms = 10000,
+        .choices_max = 64,
     };
 }
 
@@ -303,6 +304,7 @@ status server_listen(server *s, err *e)
 status server_run(server *s, err *e)
 {
     TRY(engine_start(s->engine, e));
+    listener_mask_signals();
     uv_run(&s->loop, UV_RUN_DEFAULT);
     engine_stop(s->engine);
     return ERR_OK;

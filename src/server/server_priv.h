@@ -26,6 +26,7 @@ typedef struct {
     int64_t keep_alive_ms; /* a stream that is silent for so long sends a comment */
     int64_t grace_ms;      /* running answers may end after the first stop */
     bool handles_signals;  /* SIGINT and SIGTERM stop it */
+    int choices_max;       /* answers of one request, 1..64 */
 } server_options;
 server_options server_options_default(void);
 

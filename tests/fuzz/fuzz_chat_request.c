@@ -38,7 +38,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&a, SCRATCH);
     if (json_parse(&a, (str){(const char *)data, size}, "", 128, 0, &body, &e) == ERR_OK) {
         generation_request r = {.n = -7};
-        chat_context x = {.defaults = &defaults, .V = V, .seed = 1, .caps = template_get_caps(t)};
+        chat_context x = {.defaults = &defaults,
+                          .V = V,
+                          .choices_max = 64,
+                          .seed = 1,
+                          .caps = template_get_caps(t)};
         status s = chat_request_parse(body, &x, &a, &r, &e);
         if (s == ERR_OK)
             check(&r);

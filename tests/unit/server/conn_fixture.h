@@ -133,6 +133,7 @@ static inline void echo_on_stop(uv_async_t *a)
 static inline void *echo_run(void *arg)
 {
     echo_server *s = arg;
+    listener_mask_signals();
     uv_run(&s->loop, UV_RUN_DEFAULT);
     return NULL;
 }

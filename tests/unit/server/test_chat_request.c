@@ -9,8 +9,11 @@ static status read_request(const char *text, generation_request *r)
 {
     policy defaults = policy_neutral();
     defaults.temperature = 0.7;
-    chat_context x = {
-        .defaults = &defaults, .V = 4096, .seed = 99, .caps = template_get_caps(f->s.template)};
+    chat_context x = {.defaults = &defaults,
+                      .V = 4096,
+                      .choices_max = 64,
+                      .seed = 99,
+                      .caps = template_get_caps(f->s.template)};
     return chat_request_parse(chat_parse(&f->mem, text), &x, &f->mem, r, &last);
 }
 
@@ -72,7 +75,10 @@ TEST(without_memory_it_is_nomem)
     generation_request r;
     chat_load(f);
     policy defaults = policy_neutral();
-    chat_context x = {.defaults = &defaults, .V = 4096, .caps = template_get_caps(f->s.template)};
+    chat_context x = {.defaults = &defaults,
+                      .V = 4096,
+                      .choices_max = 64,
+                      .caps = template_get_caps(f->s.template)};
     const json *body = chat_parse(&f->mem, "{" HI "," TOOLS ",'stop':'x','logit_bias':{'1':2}}");
     int n_failed = 0;
     for (int64_t n = 1; n < 100; n++) {

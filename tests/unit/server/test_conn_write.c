@@ -63,3 +63,32 @@ TEST(a_large_answer_that_nobody_reads_stalls_and_ends)
     close(fd);
     echo_close(s);
 }
+
+/* It closes its side, which does not end an answer that is complete, and then the other: the next
+ * write meets a connection that is gone. */
+TEST(a_client_that_goes_in_the_middle_of_an_answer_ends_nothing_else)
+{
+    http_limits m = echo_limits();
+    m.send_buffer = 16 << 10;
+    echo_server *s = echo_open(m);
+    static char body[4 << 20];
+    char head[128];
+    snprintf(head, sizeof head, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: %zu\r\n\r\n",
+             sizeof body);
+    for (int i = 0; i < 20; i++) {
+        int fd = client_open(s->l.port);
+        assert_true(client_send(fd, str_from(head)));
+        assert_true(client_send(fd, (str){body, sizeof body}));
+        shutdown(fd, SHUT_WR);
+        CLIENT_WAIT_FOR(atomic_load(&s->n_requests) == i + 1);
+        usleep(i * 200);
+        close(fd);
+        CLIENT_WAIT_FOR(atomic_load(&s->n_conns) == 0);
+    }
+    buf in;
+    buf_init(&in);
+    client_fetch(s->l.port, STR("GET /echo HTTP/1.1\r\n" HOST CLOSE "\r\n"), &in);
+    assert_int_equal(client_status(&in), 200);
+    echo_close(s);
+    buf_fini(&in);
+}

@@ -6,8 +6,10 @@ static chat_fixture fixture, *const f = &fixture;
 static void parse(generation *g, const json *body, api_error *a)
 {
     err e = {0};
-    chat_context x = {
-        .defaults = &f->about.defaults, .V = 4096, .caps = template_get_caps(f->s.template)};
+    chat_context x = {.defaults = &f->about.defaults,
+                      .V = 4096,
+                      .choices_max = 64,
+                      .caps = template_get_caps(f->s.template)};
     if (chat_request_parse(body, &x, &g->scratch, &g->request, &e) != ERR_OK)
         generation_explain(g, &e, a);
 }

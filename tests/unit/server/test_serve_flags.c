@@ -37,6 +37,7 @@ TEST(the_defaults_are_those_of_the_documents)
     assert_int_equal(s.access.key.len, 0);
     assert_int_equal(e.n_lanes, 4);
     assert_int_equal(e.queue_size, 32);
+    assert_int_equal(s.choices_max, 36); /* what can wait and run at a time */
     assert_string_equal(e.model, "models/mini-dense");
     assert_string_equal(e.draft, "models/mini-dense-dflash2");
     CHECK_STATUS(serve_flags_check_bind(&f, true, &last), ERR_OK);
