@@ -29,18 +29,20 @@ static void store_panel(const float *tile, int n_rows, int64_t n0, int64_t N, li
     }
 }
 
-static void linear_panels(const linear_job *j, int part, const int64_t *panel, int n_panels)
+/* Rows [from, to) against one or two panels of a part. */
+static void linear_panels(const linear_job *j, int part, int from, int to, const int64_t *panel,
+                          int n_panels)
 {
     const cpu_side *side = &j->side[part];
     float out[TILE_ROWS * TILE_PANELS * PANEL_N], *y = cpu_f32(j->a->part[part].y);
     lin_tile t = cpu_side_tile(side, out);
-    int T = j->a->T, step = cpu_side_rows(side, T);
+    int step = cpu_side_rows(side, j->a->T);
     t.n_panels = n_panels;
     for (int p = 0; p < n_panels; p++) t.panel[p] = cpu_side_panel(side, 0, panel[p]);
-    for (int row = 0; row < T; row += step) {
-        t.n_rows = T - row < step ? T - row : step;
+    for (int row = from; row < to; row += step) {
+        t.n_rows = to - row < step ? to - row : step;
         for (int r = 0; r < t.n_rows; r++) cpu_side_row(side, &t, r, row + r);
-        if (row + step >= T && T > 2)
+        if (row + step >= to && j->a->T > 2)
             for (int p = 0; p < n_panels; p++) t.next[p] = t.panel[p] + side->panel_bytes;
         side->run(&t);
         for (int p = 0; p < n_panels; p++)
@@ -53,14 +55,17 @@ static void linear_run(void *ctx, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const linear_job *j = ctx;
+    int T = j->a->T;
     for (int part = 0; part < j->a->n_parts; part++) {
         int64_t from = begin - j->first_panel[part], to = end - j->first_panel[part];
         int64_t n_panels = j->first_panel[part + 1] - j->first_panel[part];
         if (from < 0) from = 0;
         if (to > n_panels) to = n_panels;
-        for (int64_t half = (to - from + 1) / 2, i = 0; i < half; i++)
-            linear_panels(j, part, (int64_t[]){from + i, from + half + i},
-                          from + half + i < to ? 2 : 1);
+        int block = cpu_side_block(&j->side[part], T);
+        for (int row = 0; row < T; row += block)
+            for (int64_t half = (to - from + 1) / 2, i = 0; i < half; i++)
+                linear_panels(j, part, row, T - row < block ? T : row + block,
+                              (int64_t[]){from + i, from + half + i}, from + half + i < to ? 2 : 1);
     }
 }
 
@@ -106,8 +111,9 @@ typedef struct {
     cpu_side gate, up;
 } swiglu_job;
 
-/* Panel p of gate and of up, their two results side by side, one activation. */
-static void swiglu_panel(const swiglu_job *j, int64_t p, bool is_alike)
+/* Rows [from, to) against panel p of gate and of up, their two results side by side, one
+ * activation. */
+static void swiglu_panel(const swiglu_job *j, int from, int to, int64_t p, bool is_alike)
 {
     const cpu_side *sides[2] = {&j->gate, &j->up};
     float out[2][TILE_ROWS * TILE_PANELS * PANEL_N];
@@ -122,12 +128,12 @@ static void swiglu_panel(const swiglu_job *j, int64_t p, bool is_alike)
         t[s].panel[0] = cpu_side_panel(sides[s], 0, p);
         t[s].panel[1] = cpu_side_panel(&j->up, 0, p);
     }
-    for (int row = 0; row < T; row += step) {
-        int n_rows = T - row < step ? T - row : step;
+    for (int row = from; row < to; row += step) {
+        int n_rows = to - row < step ? to - row : step;
         for (int s = 0; s < (is_alike ? 1 : 2); s++) { /* apart when they are stored differently */
             t[s].n_rows = n_rows;
             for (int r = 0; r < n_rows; r++) cpu_side_row(sides[s], &t[s], r, row + r);
-            if (row + step >= T && T > 2)
+            if (row + step >= to && T > 2)
                 for (int q = 0; q < 2; q++) t[s].next[q] = t[s].panel[q] + sides[s]->panel_bytes;
             sides[s]->run(&t[s]);
         }
@@ -140,7 +146,10 @@ static void swiglu_panels(void *ctx, int64_t begin, int64_t end, int worker)
     (void)worker;
     const swiglu_job *j = ctx;
     bool is_alike = panel_is_alike(j->gate.format, j->up.format);
-    for (int64_t p = begin; p < end; p++) swiglu_panel(j, p, is_alike);
+    int T = j->a->T, block = cpu_side_block(&j->gate, T);
+    for (int row = 0; row < T; row += block)
+        for (int64_t p = begin; p < end; p++)
+            swiglu_panel(j, row, T - row < block ? T : row + block, p, is_alike);
 }
 
 status cpu_linear_swiglu(backend *b, const linear_swiglu_args *a)

@@ -59,6 +59,18 @@ static inline int cpu_side_rows(const cpu_side *s, int n)
     return (n + n_tiles - 1) / n_tiles;
 }
 
+/* How many rows pass all panels of a worker before the next ones do: as many as the second-level
+ * cache holds beside the panels, in even shares of whole tiles. */
+static inline int cpu_side_block(const cpu_side *s, int T)
+{
+    enum { BLOCK_BYTES = 640 << 10 };
+    int64_t most = BLOCK_BYTES / (s->is_int8 ? s->K : 4 * s->K);
+    int step = cpu_side_rows(s, T);
+    if (T <= most || most < step) return T;
+    int64_t n_blocks = (T + most - 1) / most, rows = (T + n_blocks - 1) / n_blocks;
+    return (int)((rows + step - 1) / step * step);
+}
+
 /* Row `to` of the tile is row i. */
 static inline void cpu_side_row(const cpu_side *s, lin_tile *t, int to, int64_t i)
 {

@@ -21,7 +21,7 @@ enum { LIN_P = 1, LIN_TILE_ROWS = 8 };
 enum { LIN_P = 1, LIN_TILE_ROWS = 8 };
 #endif
 
-enum { LIN_FLOAT_R = 4 }; /* the same for f32 activations; one panel at a time */
+enum { LIN_FLOAT_R = 4 }; /* rows of the same for f32 activations, with up to two panels */
 
 V16_FN v16 lin_scales(const uint8_t *p, bool is_f32)
 {
@@ -90,20 +90,20 @@ V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int g
     }
 }
 
-/* Rows [r0, r0 + R) against all LIN_P panels of `panel`; R and bits are literals at the call. */
+/* Rows [r0, r0 + R) against the LIN_P panels of `panel`. R, bits and fetches are literals at the
+ * call, and group too where speed matters. */
 V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
-                     int bits)
+                     int bits, int group, bool fetches)
 {
     const bool is_f32 = t->format.has_f32_scales;
-    const int group = t->format.group, head = panel_head_bytes(is_f32);
+    const int head = panel_head_bytes(is_f32);
     const int64_t block = head + group * PANEL_N * bits / 8, n_blocks = t->K / group;
-    const uint8_t *at[LIN_P], *codes[LIN_P];
+    const uint8_t *at[LIN_P], *codes[LIN_P], *next[LIN_P];
     const int8_t *q[LIN_R];
-    const uint8_t *next[LIN_P];
     v16 y[LIN_R][LIN_P];
     for (int p = 0; p < LIN_P; p++) {
         at[p] = panel[p];
-        next[p] = p0 + p < t->n_panels ? t->next[p0 + p] : NULL;
+        next[p] = fetches ? t->next[p0 + p < t->n_panels ? p0 + p : 0] : NULL;
     }
     for (int r = 0; r < R; r++) {
         q[r] = t->q[r0 + r];
@@ -123,11 +123,11 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
                 y[r][p] = v16_fma(v16_of_i(dot[r][p]), f, y[r][p]);
                 y[r][p] = v16_fma(o, v16_set1(t->sum[r0 + r][b]), y[r][p]);
             }
-            if (next[p]) {
-                for (int64_t i = 0; i < block; i += 64) __builtin_prefetch(next[p] + i, 0, 2);
-                next[p] += block;
-            }
             at[p] += block;
+        }
+        for (int p = 0; fetches && p < LIN_P; p++) {
+            for (int64_t i = 0; i < block; i += 64) __builtin_prefetch(next[p] + i, 0, 2);
+            next[p] += block;
         }
         for (int r = 0; r < R; r++) q[r] += group;
     }
@@ -136,67 +136,147 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
             v16_store(t->out + ((r0 + r) * TILE_PANELS + p0 + p) * PANEL_N, y[r][p]);
 }
 
-/* n k's of a panel, from k0 on, as f32 [n][16]: exactly the values of quant.h and half.h. */
-V16_FN void lin_decode(const lin_tile *t, const uint8_t *panel, panel_kind kind, int64_t k0, int n,
-                       float *out)
+/* The weights of a panel from k0 on, up to the end of a block. */
+typedef struct {
+    const uint8_t *src; /* the k0-th elements, or the block's codes */
+    v16 s, o;           /* affine: scales and biases */
+} lin_block;
+
+V16_FN lin_block lin_block_at(const lin_tile *t, const uint8_t *panel, panel_kind kind, int64_t k0)
 {
-    const uint8_t *src = panel + k0 * PANEL_N * (kind == PANEL_F32 ? 4 : 2);
-    if (!panel_is_affine(kind)) {
-        for (int k = 0; k < n; k++) {
-            const uint16_t *h = (const uint16_t *)(const void *)src + k * PANEL_N;
-            v16 w = kind == PANEL_F32    ? v16_load((const float *)(const void *)src + k * PANEL_N)
-                    : kind == PANEL_BF16 ? v16_load_bf16(h)
-                                         : v16_load_f16(h);
-            v16_store(out + k * PANEL_N, w);
-        }
-        return;
-    }
+    lin_block b = {panel + k0 * PANEL_N * (kind == PANEL_F32 ? 4 : 2), v16_zero(), v16_zero()};
+    if (!panel_is_affine(kind)) return b;
     const bool is_f32 = t->format.has_f32_scales;
     const int head = panel_head_bytes(is_f32);
-    const uint8_t *block = panel + k0 / t->format.group * panel_block_bytes(t->format);
-    v16 s = lin_scales(block, is_f32), o = lin_scales(block + head / 2, is_f32);
-    const v16i mask = v16i_set1(kind == PANEL_FQ4 ? 15 : 255);
-    const int per_run = kind == PANEL_FQ4 ? 8 : 4;
-    for (int k = 0; k < n; k++) {
-        v16i w = v16i_load(block + head + 64 * (k / per_run));
-        int shift = 8 * (k % 4) + (k % per_run >= 4 ? 4 : 0);
-        v16 c = v16_of_i(v16i_and(v16i_shr(w, shift), mask));
-        v16_store(out + k * PANEL_N, v16_add(v16_mul(s, c), o));
-    }
+    const uint8_t *at = panel + k0 / t->format.group * panel_block_bytes(t->format);
+    b.s = lin_scales(at, is_f32);
+    b.o = lin_scales(at + head / 2, is_f32);
+    b.src = at + head;
+    return b;
 }
 
-V16_FN void lin_float_rows(const lin_tile *t, int r0, int R, int64_t k0, int n,
+/* Element k of 16 outputs: exactly the values of quant.h and half.h. */
+V16_FN v16 lin_weight(const lin_block *b, panel_kind kind, int k)
+{
+    const uint16_t *h = (const uint16_t *)(const void *)b->src + k * PANEL_N;
+    if (kind == PANEL_F32) return v16_load((const float *)(const void *)b->src + k * PANEL_N);
+    if (kind == PANEL_BF16) return v16_load_bf16(h);
+    if (kind == PANEL_F16) return v16_load_f16(h);
+    const int per_run = kind == PANEL_FQ4 ? 8 : 4;
+    v16i w = v16i_load(b->src + 64 * (k / per_run));
+    int shift = 8 * (k % 4) + (k % per_run >= 4 ? 4 : 0);
+    v16i code = v16i_and(v16i_shr(w, shift), v16i_set1(kind == PANEL_FQ4 ? 15 : 255));
+    return v16_add(v16_mul(b->s, v16_of_i(code)), b->o);
+}
+
+/* Up to 4 rows: every weight is used as soon as it is decoded. */
+V16_FN void lin_float_few(const lin_tile *t, int R, int P, panel_kind kind)
+{
+    const int step = panel_is_affine(kind) ? t->format.group : 64;
+    v16 y[LIN_FLOAT_R][TILE_PANELS];
+    for (int r = 0; r < R; r++)
+        for (int p = 0; p < P; p++) y[r][p] = v16_zero();
+    for (int64_t k0 = 0; k0 < t->K; k0 += step) {
+        int n = t->K - k0 < step ? (int)(t->K - k0) : step;
+        lin_block b[TILE_PANELS];
+        for (int p = 0; p < P; p++) b[p] = lin_block_at(t, t->panel[p], kind, k0);
+        for (int k = 0; k < n; k++) {
+            v16 a[TILE_PANELS];
+            for (int p = 0; p < P; p++) a[p] = lin_weight(&b[p], kind, k);
+            for (int r = 0; r < R; r++) {
+                v16 x = v16_set1(t->x[r][k0 + k]);
+                for (int p = 0; p < P; p++) y[r][p] = v16_fma(a[p], x, y[r][p]);
+            }
+        }
+    }
+    for (int r = 0; r < R; r++)
+        for (int p = 0; p < P; p++) v16_store(t->out + (r * TILE_PANELS + p) * PANEL_N, y[r][p]);
+}
+
+/* Rows [r0, r0 + R) against P decoded panels, n more k's from k0 on. */
+V16_FN void lin_float_rows(const lin_tile *t, int r0, int R, int P, int64_t k0, int n,
                            float w[TILE_PANELS][64 * PANEL_N])
 {
-    for (int p = 0; p < t->n_panels; p++) {
-        float *out[LIN_FLOAT_R];
-        const float *x[LIN_FLOAT_R];
-        v16 y[LIN_FLOAT_R];
-        for (int r = 0; r < R; r++) {
-            out[r] = t->out + ((r0 + r) * TILE_PANELS + p) * PANEL_N;
-            x[r] = t->x[r0 + r] + k0;
-            y[r] = k0 == 0 ? v16_zero() : v16_load(out[r]);
-        }
-        for (int k = 0; k < n; k++) {
-            v16 a = v16_load(w[p] + k * PANEL_N);
-            for (int r = 0; r < R; r++) y[r] = v16_fma(a, v16_set1(x[r][k]), y[r]);
-        }
-        for (int r = 0; r < R; r++) v16_store(out[r], y[r]);
+    const float *x[LIN_FLOAT_R];
+    float *out = t->out + r0 * TILE_PANELS * PANEL_N;
+    v16 y[LIN_FLOAT_R][TILE_PANELS];
+    for (int r = 0; r < R; r++) {
+        x[r] = t->x[r0 + r] + k0;
+        for (int p = 0; p < P; p++)
+            y[r][p] = k0 == 0 ? v16_zero() : v16_load(out + (r * TILE_PANELS + p) * PANEL_N);
     }
+    for (int k = 0; k < n; k++) {
+        v16 a[TILE_PANELS];
+        for (int p = 0; p < P; p++) a[p] = v16_load(w[p] + k * PANEL_N);
+        for (int r = 0; r < R; r++) {
+            v16 b = v16_set1(x[r][k]);
+            for (int p = 0; p < P; p++) y[r][p] = v16_fma(a[p], b, y[r][p]);
+        }
+    }
+    for (int r = 0; r < R; r++)
+        for (int p = 0; p < P; p++) v16_store(out + (r * TILE_PANELS + p) * PANEL_N, y[r][p]);
 }
 
-V16_FN void lin_float(const lin_tile *t, panel_kind kind)
+V16_FN void lin_float_tile(const lin_tile *t, int P, int64_t k0, int n,
+                           float w[TILE_PANELS][64 * PANEL_N])
+{
+    int r = 0;
+    for (; r + LIN_FLOAT_R <= t->n_rows; r += LIN_FLOAT_R)
+        lin_float_rows(t, r, LIN_FLOAT_R, P, k0, n, w);
+    for (; r < t->n_rows; r++) lin_float_rows(t, r, 1, P, k0, n, w);
+}
+
+/* Many rows: a block of each panel is decoded once for all of them. */
+V16_FN void lin_float_many(const lin_tile *t, panel_kind kind)
 {
     float w[TILE_PANELS][64 * PANEL_N];
     const int step = panel_is_affine(kind) ? t->format.group : 64;
     for (int64_t k0 = 0; k0 < t->K; k0 += step) {
         int n = t->K - k0 < step ? (int)(t->K - k0) : step;
-        for (int p = 0; p < t->n_panels; p++) lin_decode(t, t->panel[p], kind, k0, n, w[p]);
-        int r = 0;
-        for (; r + LIN_FLOAT_R <= t->n_rows; r += LIN_FLOAT_R)
-            lin_float_rows(t, r, LIN_FLOAT_R, k0, n, w);
-        for (; r + 2 <= t->n_rows; r += 2) lin_float_rows(t, r, 2, k0, n, w);
-        if (r < t->n_rows) lin_float_rows(t, r, 1, k0, n, w);
+        for (int p = 0; p < t->n_panels; p++) {
+            lin_block b = lin_block_at(t, t->panel[p], kind, k0);
+            for (int k = 0; k < n; k++) v16_store(w[p] + k * PANEL_N, lin_weight(&b, kind, k));
+        }
+        if (t->n_panels == 2)
+            lin_float_tile(t, 2, k0, n, w);
+        else
+            lin_float_tile(t, 1, k0, n, w);
+    }
+}
+
+V16_FN void lin_float(const lin_tile *t, panel_kind kind)
+{
+    if (t->n_panels == 2 && t->n_rows == 1)
+        lin_float_few(t, 1, 2, kind);
+    else if (t->n_panels == 2 && t->n_rows == 2)
+        lin_float_few(t, 2, 2, kind);
+    else if (t->n_panels == 2 && t->n_rows == 4)
+        lin_float_few(t, 4, 2, kind);
+    else if (t->n_rows == 1)
+        lin_float_few(t, 1, 1, kind);
+    else
+        lin_float_many(t, kind);
+}
+
+V16_FN void lin_int8_rows(const lin_tile *t, const uint8_t *const *panel, int p, int bits,
+                          int group, bool fetches)
+{
+    (void)fetches; /* tiles of one or two rows are short: they don't */
+    for (int r = 0; r < t->n_rows;) {
+        int n = t->n_rows - r < LIN_R ? t->n_rows - r : LIN_R;
+        switch (n) {
+        case 1: lin_int8(t, panel, p, r, 1, bits, group, false); break;
+        case 2: lin_int8(t, panel, p, r, 2, bits, group, false); break;
+#if LIN_R >= 4
+        case 3: lin_int8(t, panel, p, r, 3, bits, group, fetches); break;
+        case 4: lin_int8(t, panel, p, r, 4, bits, group, fetches); break;
+#endif
+#if LIN_R >= 6
+        case 5: lin_int8(t, panel, p, r, 5, bits, group, fetches); break;
+        case 6: lin_int8(t, panel, p, r, 6, bits, group, fetches); break;
+#endif
+        }
+        r += n;
     }
 }
 
@@ -206,22 +286,12 @@ V16_FN void lin_int8_tile(const lin_tile *t, int bits)
         const uint8_t *panel[LIN_P]; /* a panel that is missing at the end is done twice */
         for (int i = 0; i < LIN_P; i++)
             panel[i] = t->panel[p + i < t->n_panels ? p + i : t->n_panels - 1];
-        for (int r = 0; r < t->n_rows;) {
-            int n = t->n_rows - r < LIN_R ? t->n_rows - r : LIN_R;
-            switch (n) {
-            case 1: lin_int8(t, panel, p, r, 1, bits); break;
-            case 2: lin_int8(t, panel, p, r, 2, bits); break;
-#if LIN_R >= 4
-            case 3: lin_int8(t, panel, p, r, 3, bits); break;
-            case 4: lin_int8(t, panel, p, r, 4, bits); break;
-#endif
-#if LIN_R >= 6
-            case 5: lin_int8(t, panel, p, r, 5, bits); break;
-            case 6: lin_int8(t, panel, p, r, 6, bits); break;
-#endif
-            }
-            r += n;
-        }
+        if (bits == 4 && t->format.group == 64 && t->next[0])
+            lin_int8_rows(t, panel, p, bits, 64, true);
+        else if (t->format.group == 64)
+            lin_int8_rows(t, panel, p, bits, 64, false);
+        else
+            lin_int8_rows(t, panel, p, bits, t->format.group, false);
     }
 }
 
