@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/asserts.h"
+#include "tensor/block.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
 
@@ -23,11 +24,11 @@ static const void *move(const void *p, int64_t n_bytes)
     return p ? (const uint8_t *)p + n_bytes : NULL;
 }
 
-/* Bytes of n elements that lie along whole rows (n a multiple of 32 for AFFINE). */
+/* Bytes of n elements that lie along whole rows (n a multiple of 32 for AFFINE, of a block). */
 static int64_t span_bytes(const tensor *t, int64_t n)
 {
     if (t->type == DTYPE_AFFINE) return quant_affine_row_bytes(n, t->bits);
-    return n * dtype_bits(t->type) / 8;
+    return block_row_bytes(t->type, n);
 }
 
 /* The same tensor starting `n` elements later. */
@@ -42,7 +43,7 @@ static void advance(tensor *t, int64_t n)
 
 tensor tensor_slice(const tensor *t, int64_t i)
 {
-    ASSERT(t->n_dims >= 2 && i >= 0 && i < t->shape[0]);
+    ASSERT(t->n_dims >= 2 && !t->heads.n && i >= 0 && i < t->shape[0]);
     tensor s = *t;
     s.n_dims--;
     int64_t n = 1;
@@ -56,7 +57,8 @@ tensor tensor_slice(const tensor *t, int64_t i)
 
 tensor tensor_rows(const tensor *t, int64_t from, int64_t to)
 {
-    ASSERT(t->n_dims == 2 && !t->slice_stride && 0 <= from && from <= to && to <= t->shape[0]);
+    ASSERT(t->n_dims == 2 && !t->slice_stride && !t->heads.n);
+    ASSERT(0 <= from && from <= to && to <= t->shape[0]);
     tensor r = *t;
     r.shape[0] = to - from;
     r.n_bytes = span_bytes(t, (to - from) * t->shape[1]);
@@ -113,9 +115,39 @@ static void convert(const uint8_t *p, dtype type, int64_t n, float *out)
     case DTYPE_BOOL: CONVERT(uint8_t, v ? 1.0f : 0.0f);
     case DTYPE_F8_E4M3: CONVERT(uint8_t, from_e4m3(v));
     case DTYPE_F8_E5M2: CONVERT(uint8_t, half_from_f16((uint16_t)(v << 8)));
-    case DTYPE_NONE:
-    case DTYPE_AFFINE:
-    case DTYPE_COUNT: ASSERT(false); /* not element by element */
+    default: ASSERT(false); /* not element by element */
+    }
+}
+
+/* Our head h in the file. */
+static int64_t file_head(const tensor_heads *v, int64_t h)
+{
+    int64_t r = v->n / v->n_groups;
+    return h % r * v->n_groups + h / r;
+}
+
+int64_t tensor_file_row(const tensor *t, int64_t i)
+{
+    const tensor_heads *v = &t->heads;
+    if (v->n == 0 || v->in_columns || i < v->from) return i;
+    int64_t at = i - v->from;
+    return v->from + file_head(v, at / v->size) * v->size + at % v->size;
+}
+
+/* A row whose columns are heads: each block's values go where our order has them. */
+static void decode_columns(const tensor *row, int64_t k, float *out)
+{
+    const tensor_heads *v = &row->heads;
+    int n = dtype_block(row->type);
+    int64_t r = v->n / v->n_groups;
+    float piece[256];
+    for (int64_t at = 0; at < k; at += n) {
+        const uint8_t *block = (const uint8_t *)row->data + block_row_bytes(row->type, at);
+        block_decode_row(row->type, block, n, piece);
+        for (int i = 0; i < n; i++) {
+            int64_t h = (at + i) / v->size, ours = h % v->n_groups * r + h / v->n_groups;
+            out[ours * v->size + (at + i) % v->size] = piece[i];
+        }
     }
 }
 
@@ -126,10 +158,14 @@ void tensor_row_f32(const tensor *t, int64_t i, float *out)
     ASSERT(i >= 0 && i < (t->n_dims == 2 ? t->shape[0] : 1));
     if (k == 0) return;
     tensor row = *t;
-    advance(&row, i * k);
+    advance(&row, tensor_file_row(t, i) * k);
     if (t->type == DTYPE_AFFINE)
         quant_affine_decode_row(row.data, row.scales, row.biases, t->scale_type, t->bits, t->group,
                                 k, out);
+    else if (dtype_is_block(t->type) && t->heads.in_columns)
+        decode_columns(&row, k, out);
+    else if (dtype_is_block(t->type))
+        block_decode_row(t->type, row.data, k, out);
     else
         convert(row.data, t->type, k, out);
 }
