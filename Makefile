@@ -55,13 +55,16 @@ NVFLAGS += -Isrc -lineinfo --expt-relaxed-constexpr -Xcompiler -Wall,-Wextra,-We
 link = $(CC) $(SAN) -Wl,--as-needed $(LDFLAGS) -o $@ $(1) -Wl,--start-group $(call libs,$(2)) \
 	$(if $(filter server,$(DEPS_$(2))),$(LLHTTP)) -Wl,--end-group $(3) $(LDLIBS)
 
-# The suffix of a kernel file sets the instruction set it is compiled for.
+# The suffix of a kernel file sets the instruction set it is compiled for. Its flags are known only
+# to compilers for that machine; for another the file is empty.
+ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
 AVX2 := -mavx2 -mfma -mf16c -mbmi2
 AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq
 %_avx2.o: ISA := $(AVX2)
 %_avx512.o: ISA := $(AVX512)
 %_avx512vnni.o: ISA := $(AVX512) -mavx512vnni
 %_avx512bf16.o: ISA := $(AVX512) -mavx512vnni -mavx512bf16
+endif
 # Kernels are loops: -O3. `ref` is the definition, vectorised only where that keeps the order.
 $(BUILD)/obj/backend/ref/%.o: EXTRA := $(if $(SAN),,-O3)
 $(BUILD)/obj/backend/cpu/%.o: EXTRA := $(if $(SAN),,-O3)

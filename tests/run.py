@@ -2,11 +2,14 @@
 """Runs the tests and counts them.
 
     tests/run.py [--build DIR] [--tag fast|all] [--filter TEXT] [--patience N] [--list]
+                 [--under COMMAND] [FILE…]
 
 C tests are the programs built from tests/unit, tests/ops and tests/model (one cmocka program a
 file); oracle tests are the scripts tests/oracle/*.py and *.sh. tests/README.md says how to write
 either. `--tag fast` leaves out the oracles, those tests/model that are not tagged fast, and other
-tests that are tagged slow. With --filter only tests whose file or name contains TEXT run.
+tests that are tagged slow. With --filter only tests whose file or name contains TEXT run, with
+FILEs only those sources (a folder stands for all below it). --under puts a command in front of each
+C test: an emulator.
 
 The last line is `N passed, N failed, N skipped`. The status is 1 when anything failed or when
 nothing ran.
@@ -162,8 +165,8 @@ def how_it_ended(status):
 def run_job(job, build, text):
     """All cases of a job; a crash, a time-out or a sanitizer's report is a failed case too."""
     started = time.monotonic()
-    if not job.is_oracle and not os.path.exists(os.path.join(ROOT, job.command[0])):
-        return job, [Case("(program)", "failed", job.command[0] + " is not built")], 0.0
+    if not job.is_oracle and not os.path.exists(os.path.join(ROOT, job.command[-1])):
+        return job, [Case("(program)", "failed", job.command[-1] + " is not built")], 0.0
     name_filter = text if text and text not in job.path else None
     status, output = run_process(job, build, name_filter)
     cases, unfinished, rest = (oracle_cases if job.is_oracle else cmocka_cases)(output)
@@ -199,6 +202,10 @@ def report(job, cases, seconds, total):
     sys.stdout.flush()
 
 
+def is_below(path, name):
+    return path == name or path.startswith(name.rstrip("/") + "/")
+
+
 def main():
     parser = argparse.ArgumentParser(description="Run the tests.")
     parser.add_argument("--build", default="build", help="folder with the built programs")
@@ -207,6 +214,8 @@ def main():
     parser.add_argument("--patience", type=int, default=1,
                         help="factor on all time-outs, for builds with a sanitizer")
     parser.add_argument("--list", action="store_true", help="show what would run")
+    parser.add_argument("--under", default="", help="command in front of each C test")
+    parser.add_argument("files", nargs="*", help="sources or folders to run, else all")
     options = parser.parse_args()
 
     jobs = list(c_jobs(options.build))
@@ -216,6 +225,14 @@ def main():
             for j in jobs if options.tag == "all" or j.is_fast]
     if options.filter and any(options.filter in j.path for j in jobs):
         jobs = [j for j in jobs if options.filter in j.path]
+    for name in options.files:
+        if not any(is_below(j.path, name) for j in jobs):
+            print("%s is no test" % name)
+            return 1
+    if options.files:
+        jobs = [j for j in jobs if any(is_below(j.path, name) for name in options.files)]
+    jobs = [j if j.is_oracle else j._replace(command=options.under.split() + j.command)
+            for j in jobs]
     if options.list:
         for job in jobs:
             print(job.path)

@@ -24,6 +24,18 @@ tsan: ## the fast tests under the thread sanitizer
 clang: ## build everything with clang too (its warnings differ)
 	$(SUB) BUILD=build/clang CC=clang all tests
 
+# The emulator takes some 20 times as long: the tests of kernels run their first cases only.
+AARCH64_TESTS := $(addprefix tests/unit/,base tensor token cache sample load backend) \
+	tests/ops/test_ops.c
+aarch64: ## build for aarch64 and run the tests below the models there, emulated
+	$(SUB) BUILD=build/aarch64 CC=aarch64-linux-gnu-gcc LDLIBS="-lpcre2-8 -lutf8proc -lxxhash \
+	    -lpthread -lm" aarch64-bins
+	RIPTIDE_TEST_CASES=3 $(PYTHON) tests/run.py --build build/aarch64 --under qemu-aarch64 \
+	    --patience 5 $(AARCH64_TESTS)
+
+aarch64-bins: $(call libs,all) $(filter $(addprefix $(BUILD)/,$(AARCH64_TESTS:.c=) \
+	$(addsuffix /%,$(AARCH64_TESTS))),$(TEST_BINS))
+
 tests: $(TEST_BINS) $(PROBE_BINS) ## build all tests without running them
 
 bench: $(BENCH_BINS) $(WORKSHOP) ## build the benchmark programs of bench/ and the workshop
@@ -57,7 +69,7 @@ clean: ## remove everything that was built
 
 help: ## this list
 	@echo "variables: BUILD=$(BUILD) CC=$(CC) OPT=$(OPT) PREFIX=$(PREFIX) NVCC=$(NVCC)"
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' tools/targets.mk | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' tools/targets.mk | expand -t 12
 	@echo "  all         the program \$$(BUILD)/riptide (the default)"
 
-.PHONY: bench clang tests fuzz-bins
+.PHONY: bench clang tests fuzz-bins aarch64 aarch64-bins

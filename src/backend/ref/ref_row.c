@@ -21,14 +21,14 @@ static float scale_at(const void *p, int64_t i, dtype type)
 static void affine_group(const uint8_t *codes, int bits, int group, float scale, float bias,
                          float *out)
 {
-    uint8_t q[128];
+    uint8_t nibbles[128];
+    const uint8_t *q = codes;
     if (bits == 4) {
         for (int i = 0; i < group / 2; i++) {
-            q[2 * i] = codes[i] & 15;
-            q[2 * i + 1] = codes[i] >> 4;
+            nibbles[2 * i] = codes[i] & 15;
+            nibbles[2 * i + 1] = codes[i] >> 4;
         }
-    } else {
-        memcpy(q, codes, (size_t)group);
+        q = nibbles;
     }
     for (int i = 0; i < group; i++) {
         out[i] = scale * (float)(int)q[i] + bias;
