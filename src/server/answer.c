@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "server/generation_priv.h"
 
 /* --- parts -------------------------------------------------------------------------------------
@@ -19,15 +20,59 @@ static answer_call *add_call(answer *c)
     }
     answer_call *call = &c->calls[c->n_calls++];
     *call = (answer_call){0};
-    server_new_id(c->g->server, "call_", call->id);
+    const char *prefix = c->g->dialect->call_prefix;
+    server_new_id(c->g->server, prefix ? prefix : "call_", call->id);
     return call;
+}
+
+/* Note where the text belongs that is about to be kept. */
+static void add_part(answer *c, outparse_kind kind, size_t from, size_t to)
+{
+    answer_part *last = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
+    if (last && last->kind == kind && kind != OUTPARSE_CALL_BEGIN) {
+        last->to = to;
+        return;
+    }
+    if (c->n_parts == c->parts_cap) {
+        int cap = c->parts_cap ? 2 * c->parts_cap : 4;
+        answer_part *more = mem_resize(c->parts, (size_t)cap * sizeof *more);
+        if (!more) {
+            c->is_starved = true;
+            return;
+        }
+        c->parts = more;
+        c->parts_cap = cap;
+    }
+    c->parts[c->n_parts++] = (answer_part){kind, from, to};
+}
+
+static void keep_part(answer *c, const outparse_event *part)
+{
+    size_t n = part->text.len, i = (size_t)part->index;
+    switch (part->kind) {
+    case OUTPARSE_REASONING:
+        add_part(c, part->kind, c->reasoning.len, c->reasoning.len + n);
+        buf_put_str(&c->reasoning, part->text);
+        break;
+    case OUTPARSE_CONTENT:
+        add_part(c, part->kind, c->content.len, c->content.len + n);
+        buf_put_str(&c->content, part->text);
+        break;
+    case OUTPARSE_CALL_BEGIN:
+        add_part(c, part->kind, i, i + 1);
+        buf_put_str(&c->calls[part->index].name, part->text);
+        break;
+    case OUTPARSE_ARGUMENTS: buf_put_str(&c->calls[part->index].arguments, part->text); break;
+    case OUTPARSE_CALL_END: break;
+    }
 }
 
 /* The parser's callback. A stream needs the ids of its calls too, but not their text. */
 static void take_part(void *ctx, const outparse_event *part)
 {
     answer *c = ctx;
-    bool streams = c->g->request.streams;
+    const generation *g = c->g;
+    if (g->request.is_warm_up) return;
     if (part->kind == OUTPARSE_CALL_BEGIN && !add_call(c)) {
         c->is_starved = true;
         return;
@@ -36,17 +81,8 @@ static void take_part(void *ctx, const outparse_event *part)
         part->index >= c->n_calls)
         return; /* its beginning was lost, see above */
     if (part->kind != OUTPARSE_REASONING) c->is_reasoning = false;
-    if (streams) {
-        c->g->dialect->part(c->g, c, part);
-        return;
-    }
-    switch (part->kind) {
-    case OUTPARSE_REASONING: buf_put_str(&c->reasoning, part->text); break;
-    case OUTPARSE_CONTENT: buf_put_str(&c->content, part->text); break;
-    case OUTPARSE_CALL_BEGIN: buf_put_str(&c->calls[part->index].name, part->text); break;
-    case OUTPARSE_ARGUMENTS: buf_put_str(&c->calls[part->index].arguments, part->text); break;
-    case OUTPARSE_CALL_END: break;
-    }
+    if (!g->request.streams || g->dialect->keeps_text) keep_part(c, part);
+    if (g->request.streams) g->dialect->part(c->g, c, part);
 }
 
 /* --- life --------------------------------------------------------------------------------------
@@ -54,7 +90,8 @@ static void take_part(void *ctx, const outparse_event *part)
 
 status answer_open(answer *c, generation *g, int index, err *e)
 {
-    *c = (answer){.g = g, .index = index, .is_reasoning = g->starts_in_reasoning};
+    *c = (answer){
+        .g = g, .index = index, .stop_string = -1, .is_reasoning = g->starts_in_reasoning};
     buf_init(&c->reasoning);
     buf_init(&c->content);
     buf_init(&c->logprobs);
@@ -73,6 +110,7 @@ void answer_close(answer *c)
         buf_fini(&c->calls[i].arguments);
     }
     mem_free(c->calls);
+    mem_free(c->parts);
     buf_fini(&c->reasoning);
     buf_fini(&c->content);
     buf_fini(&c->logprobs);
@@ -145,6 +183,7 @@ status answer_take(answer *c, const engine_event *ev, err *e)
     TRY(outparse_feed(c->parser, ev->text, e));
     if (ev->kind == ENGINE_FINISH) {
         c->reason = ev->reason;
+        c->stop_string = ev->stop_string;
         c->is_done = true;
         TRY(outparse_finish(c->parser, e));
     }
@@ -154,6 +193,21 @@ status answer_take(answer *c, const engine_event *ev, err *e)
         if (c->calls[i].name.failed || c->calls[i].arguments.failed)
             return err_set(e, ERR_NOMEM, "answer", -1, "tool call");
     return ERR_OK;
+}
+
+bool answer_next_piece(str text, size_t *at, str *piece)
+{
+    size_t left = text.len - *at, n = left < ANSWER_PIECE_MAX ? left : ANSWER_PIECE_MAX;
+    *piece = str_slice(text, *at, *at + n);
+    if (n < left) piece->len -= (size_t)utf8_tail(*piece);
+    *at += piece->len;
+    return piece->len > 0;
+}
+
+str answer_part_text(const answer *c, const answer_part *part)
+{
+    const buf *b = part->kind == OUTPARSE_REASONING ? &c->reasoning : &c->content;
+    return str_slice(buf_str(b), part->from, part->to);
 }
 
 const char *answer_finish_reason(const answer *c)

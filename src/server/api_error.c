@@ -82,3 +82,35 @@ void api_error_put_openai(buf *out, const api_error *a)
     json_close_object(&w);
     json_close_object(&w);
 }
+
+static const char *anthropic_type(int http)
+{
+    switch (http) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 408:
+    case 504: return "timeout_error";
+    case 413: return "request_too_large";
+    case 429: return "rate_limit_error";
+    case 503: return "overloaded_error";
+    default: return http >= 500 ? "api_error" : "invalid_request_error";
+    }
+}
+
+void api_error_put_anthropic(buf *out, const api_error *a)
+{
+    json_writer w;
+    json_writer_init(&w, out);
+    json_open_object(&w);
+    json_key(&w, "type");
+    json_c_string(&w, "error");
+    json_key(&w, "error");
+    json_open_object(&w);
+    json_key(&w, "type");
+    json_c_string(&w, anthropic_type(a->http));
+    json_key(&w, "message");
+    json_c_string(&w, a->message);
+    json_close_object(&w);
+    json_close_object(&w);
+}

@@ -1,6 +1,5 @@
 #include "server/chat_output_priv.h"
 
-#include "base/utf8.h"
 #include "build_id.h"
 #include "server/sse_priv.h"
 
@@ -205,13 +204,9 @@ static void put_call(buf *out, const generation *g, answer *c, int index, str na
 static void put_arguments(buf *out, const generation *g, answer *c, const outparse_event *part)
 {
     str none = {NULL, 0};
-    for (size_t at = 0; at < part->text.len;) {
-        size_t n = part->text.len - at < CHAT_PIECE_MAX ? part->text.len - at : CHAT_PIECE_MAX;
-        str piece = str_slice(part->text, at, at + n);
-        if (at + n < part->text.len) piece.len -= (size_t)utf8_tail(piece);
+    size_t at = 0;
+    for (str piece; answer_next_piece(part->text, &at, &piece);)
         put_call(out, g, c, part->index, none, piece);
-        at += piece.len;
-    }
 }
 
 void chat_put_part(buf *out, const generation *g, answer *c, const outparse_event *part)

@@ -7,8 +7,6 @@
 
 #include "server/generation_priv.h"
 
-enum { CHAT_PIECE_MAX = 16 << 10 }; /* bytes of arguments in one chunk */
-
 /* The first chunk of a choice: its role. */
 void chat_put_role(buf *out, const generation *g, const answer *c);
 /* What came, as one or more chunks. Takes the logprobs that wait in the choice along. */

@@ -148,7 +148,7 @@ status chat_request_parse(const json *body, const chat_context *x, arena *a,
     TRY(parse_stream(body, &r, e));
     TRY(parse_limits(body, x->choices_max, &r, e));
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
-    TRY(sampling_fields_stop(body, a, &r.stop, &r.n_stop, e));
+    TRY(sampling_fields_stop(body, "stop", a, &r.stop, &r.n_stop, e));
     TRY(parse_logprobs(body, &r, e));
     TRY(parse_messages(body, x, a, &r.chat, e));
     *out = r;

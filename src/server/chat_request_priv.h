@@ -6,14 +6,6 @@
 
 #include "server/generation_priv.h"
 
-/* What a request is read against; all borrowed. */
-typedef struct {
-    const policy *defaults; /* the model's */
-    int V, choices_max;
-    uint64_t seed; /* when the request has none */
-    const template_caps *caps;
-} chat_context;
-
 /* Fill *out; everything lives in `a` or borrows the tree. Members that are null count as absent;
  * unknown ones are ignored.
  *

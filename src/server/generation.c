@@ -278,6 +278,9 @@ static void take_prepared(uv_work_t *work, int r)
         a = g->error;
         reply_error(g, &a);
         generation_free(g);
+    } else if (g->dialect->prepared) {
+        conn_reply_buf(let_go(g), 200, NULL, &g->out);
+        generation_free(g);
     } else {
         start(g);
     }

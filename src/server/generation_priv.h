@@ -26,7 +26,11 @@ typedef struct {
     int n_stop, n;
     int top_logprobs;
     bool wants_logprobs, streams, includes_usage;
+    bool is_warm_up;      /* only the prompt is of interest: one token is made and not shown */
+    bool hides_reasoning; /* reasoning is not shown */
 } generation_request;
+
+enum { ANSWER_PIECE_MAX = 16 << 10 }; /* bytes of arguments in one event of a stream */
 
 /* A tool call as it grows. */
 typedef struct {
@@ -34,7 +38,14 @@ typedef struct {
     buf name, arguments;
 } answer_call;
 
-/* One answer as it grows. Text is kept for complete answers only; a stream passes it on. */
+/* A run of an answer in the order in which it was said. */
+typedef struct {
+    outparse_kind kind; /* REASONING, CONTENT or CALL_BEGIN */
+    size_t from, to;    /* in answer.reasoning or answer.content; of a call its number */
+} answer_part;
+
+/* One answer as it grows. Text is kept for complete answers, and for streams of a dialect that
+ * needs it at the end; other streams only pass it on. */
 typedef struct {
     generation *g;
     int index;
@@ -42,9 +53,16 @@ typedef struct {
     buf reasoning, content;
     answer_call *calls; /* owned [n_calls] */
     int n_calls, calls_cap;
-    buf logprobs; /* JSON elements not yet delivered */
+    answer_part *parts; /* owned [n_parts], of what is kept */
+    int n_parts, parts_cap;
+    /* The dialect's: items of its stream that have begun, and the last one while it is open. */
+    int n_blocks;
+    bool has_open_block;
+    outparse_kind open_kind; /* REASONING, CONTENT or CALL_BEGIN */
+    buf logprobs;            /* JSON elements not yet delivered */
     engine_usage usage;
     engine_finish reason;
+    int stop_string; /* index of the one that ended it, or -1 */
     bool is_done, is_reasoning;
     bool is_starved; /* a call had no memory */
     int64_t reasoning_tokens;
@@ -53,9 +71,16 @@ typedef struct {
 } answer;
 
 typedef struct {
-    const char *id_prefix; /* "chatcmpl-" */
+    const char *id_prefix;   /* "chatcmpl-" */
+    const char *call_prefix; /* of a tool call's id; NULL: "call_" */
+    bool keeps_text;         /* in streams too */
     /* Helper thread: read the request. Fills g->request, or *a. May use g->scratch. */
     void (*parse)(generation *g, const json *body, api_error *a);
+    /* Helper thread: append the whole answer to g->out; nothing is generated then, and the prompt
+     * may be longer than the context. `prompt` is its text. NULL: generate. */
+    void (*prepared)(generation *g, str prompt);
+    /* The error of a prompt that is too long; NULL: in OpenAI's words. is_more: n are not all. */
+    void (*overflow)(api_error *a, int64_t context, int64_t n, bool is_more);
     /* The rest append to g->out; what is there leaves after each call. */
     void (*begin)(generation *g);                                       /* stream */
     void (*part)(generation *g, answer *c, const outparse_event *part); /* stream */
@@ -82,8 +107,9 @@ struct generation {
     answer *answers;        /* owned [request.n] */
     bridge_event *reserved; /* owned [request.n] the last event of each, should memory end */
     int n_left;
+    int n_prompt; /* tokens */
     uint64_t engine_id;
-    bool is_prepared, is_running, has_begun;
+    bool is_running, has_begun;
     atomic_bool is_starved; /* an event was lost: no memory, or the loop is far behind */
     atomic_llong n_waiting; /* bytes of events that the loop has not taken yet */
     buf out;
@@ -103,6 +129,20 @@ void generation_prepare(generation *g);
  * fault itself. Helper thread. */
 void generation_explain(const generation *g, const err *e, api_error *a);
 
+/* What the fields of a request are read against; all borrowed. */
+typedef struct {
+    const policy *defaults; /* the model's */
+    int V, choices_max;
+    uint64_t seed; /* when the request has none */
+    const template_caps *caps;
+} chat_context;
+
+/* False, with the error in *a, when the model has no chat template. Any thread. */
+bool generation_get_context(const generation *g, chat_context *x, api_error *a);
+
+/* Whether `model` of the body is absent or a name of our model; else *a says so. Any thread. */
+bool generation_check_model(const server *s, const json *body, api_error *a);
+
 /* --- answer.c ----------------------------------------------------------------------------------
  */
 
@@ -111,6 +151,11 @@ status answer_open(answer *c, generation *g, int index, err *e);
 void answer_close(answer *c);
 /* Take an event in: text to the parser, counts, logprobs. Returns NOMEM. */
 status answer_take(answer *c, const engine_event *ev, err *e);
+/* The next piece of a long text from byte *at on, which is moved: ANSWER_PIECE_MAX bytes or a few
+ * less, so that no character is cut. False at the end. */
+bool answer_next_piece(str text, size_t *at, str *piece);
+/* The text of a kept part of reasoning or content. Borrows c. */
+str answer_part_text(const answer *c, const answer_part *part);
 /* "stop", "length" or "tool_calls". */
 const char *answer_finish_reason(const answer *c);
 /* Tokens a second after the first emission, which a speculative cycle makes several at once; 0

@@ -39,7 +39,9 @@ int http_head_count(const http_head *h, const char *name)
 
 str http_head_path(const http_head *h)
 {
-    str target = {h->text.ptr, h->target_len};
+    /* A head that could not be kept for want of memory has less text than it counted. */
+    str target = buf_str(&h->text);
+    if (target.len > h->target_len) target.len = h->target_len;
     int64_t scheme = str_find(target, STR("://"), 0);
     if (target.len > 0 && target.ptr[0] != '/' && scheme > 0) {
         int64_t slash = str_find(target, STR("/"), (size_t)scheme + 3);

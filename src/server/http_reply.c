@@ -53,7 +53,8 @@ void http_put_head(buf *out, const http_reply_head *h)
     if (h->body_bytes >= 0) buf_printf(out, "Content-Length: %lld\r\n", (long long)h->body_bytes);
     if (h->body_bytes == HTTP_BODY_CHUNKED) buf_put_c(out, "Transfer-Encoding: chunked\r\n");
     buf_put_c(out, h->closes ? "Connection: close\r\n" : "Connection: keep-alive\r\n");
-    if (h->request_id) buf_printf(out, "X-Request-Id: %s\r\n", h->request_id);
+    if (h->request_id) /* under both names that clients look for */
+        buf_printf(out, "X-Request-Id: %s\r\nRequest-Id: %s\r\n", h->request_id, h->request_id);
     if (h->allow_origin.len) {
         buf_put_c(out, "Access-Control-Allow-Origin: ");
         buf_put_str(out, h->allow_origin);

@@ -2,41 +2,14 @@
 #include "server/chat_output_priv.h"
 #include "server/chat_request_priv.h"
 #include "server/endpoint_priv.h"
-#include "server/fields_priv.h"
 #include "server/sse_priv.h"
-
-/* The name of our model, or of none: then the request is not for us. */
-static bool check_model(const server *s, const json *body, api_error *a)
-{
-    str name;
-    err e = {0};
-    if (!json_is(body, JSON_OBJECT) || !field_find(body, "model")) return true;
-    if (field_str(body, "model", &name, &e) != ERR_OK) {
-        api_error_from(a, &e);
-        return false;
-    }
-    if (server_has_name(s, name)) return true;
-    api_error_set(a, 404, "model_not_found", "model",
-                  "there is no model \"%.*s\" here; this is \"%s\"",
-                  (int)(name.len < 200 ? name.len : 200), name.ptr, s->about->model_name);
-    return false;
-}
 
 static void parse(generation *g, const json *body, api_error *a)
 {
-    const server *s = g->server;
-    if (!check_model(s, body, a)) return;
-    if (!s->template) {
-        api_error_set(a, 400, "invalid_request_error", "messages",
-                      "the model has no chat template");
-        return;
-    }
     err e = {0};
-    chat_context x = {.defaults = &s->about->defaults,
-                      .V = s->about->V,
-                      .choices_max = s->opt.choices_max,
-                      .seed = g->seed,
-                      .caps = template_get_caps(s->template)};
+    chat_context x;
+    if (!generation_check_model(g->server, body, a)) return;
+    if (!generation_get_context(g, &x, a)) return;
     if (chat_request_parse(body, &x, &g->scratch, &g->request, &e) != ERR_OK)
         generation_explain(g, &e, a);
 }
@@ -83,6 +56,15 @@ static void keep_alive(generation *g)
 
 void endpoint_chat_completions(server *s, conn *c)
 {
-    static const dialect chat = {"chatcmpl-", parse, begin, part, finish, end, fail, keep_alive};
+    static const dialect chat = {
+        .id_prefix = "chatcmpl-",
+        .parse = parse,
+        .begin = begin,
+        .part = part,
+        .finish = finish,
+        .end = end,
+        .fail = fail,
+        .keep_alive = keep_alive,
+    };
     generation_begin(s, c, &chat);
 }

@@ -1,6 +1,7 @@
 /* A request's way from bytes to token ids, on a helper thread: JSON, the dialect's fields, the
  * chat template, the tokenizer. Reads the server only where nothing changes. */
 #include "base/mem.h"
+#include "server/fields_priv.h"
 #include "server/generation_priv.h"
 
 enum {
@@ -15,6 +16,38 @@ void generation_explain(const generation *g, const err *e, api_error *a)
     if (e->code == ERR_NOMEM && is_at_limit)
         api_error_set(a, 413, "request_too_large", NULL,
                       "the request takes too much memory to read");
+}
+
+bool generation_check_model(const server *s, const json *body, api_error *a)
+{
+    str name;
+    err e = {0};
+    if (!json_is(body, JSON_OBJECT) || !field_find(body, "model")) return true;
+    if (field_str(body, "model", &name, &e) != ERR_OK) {
+        api_error_from(a, &e);
+        return false;
+    }
+    if (server_has_name(s, name)) return true;
+    api_error_set(a, 404, "model_not_found", "model",
+                  "there is no model \"%.*s\" here; this is \"%s\"",
+                  (int)(name.len < 200 ? name.len : 200), name.ptr, s->about->model_name);
+    return false;
+}
+
+bool generation_get_context(const generation *g, chat_context *x, api_error *a)
+{
+    const server *s = g->server;
+    if (!s->template) {
+        api_error_set(a, 400, "invalid_request_error", "messages",
+                      "the model has no chat template");
+        return false;
+    }
+    *x = (chat_context){.defaults = &s->about->defaults,
+                        .V = s->about->V,
+                        .choices_max = s->opt.choices_max,
+                        .seed = g->seed,
+                        .caps = template_get_caps(s->template)};
+    return true;
 }
 
 /* *is_more: there are more tokens than are counted. */
@@ -51,6 +84,21 @@ static status render(generation *g, buf *text, segments *parts, err *e)
     return template_render(s->template, &in, text, parts, e);
 }
 
+/* The dialect names the stop string that ended an answer. */
+static status keep_stops(generation *g, err *e)
+{
+    generation_request *r = &g->request;
+    if (r->n_stop == 0) return ERR_OK;
+    str *kept = arena_new_array(&g->mem, (size_t)r->n_stop, sizeof *kept);
+    if (!kept) return err_set(e, ERR_NOMEM, "stop", -1, "copy");
+    for (int i = 0; i < r->n_stop; i++) {
+        kept[i] = (str){arena_copy(&g->mem, r->stop[i].ptr, r->stop[i].len), r->stop[i].len};
+        if (!kept[i].ptr) return err_set(e, ERR_NOMEM, "stop", -1, "copy");
+    }
+    r->stop = kept;
+    return ERR_OK;
+}
+
 /* The output parser looks at the tools until the end; the request itself goes before. */
 static status keep_tools(generation *g, err *e)
 {
@@ -65,13 +113,27 @@ static status keep_tools(generation *g, err *e)
     return json_parse(&g->mem, source, "tools", DEPTH_MAX + 1, 0, &g->tools, e);
 }
 
-static void set_overflow(api_error *a, int64_t context, int n, bool is_more)
+static void set_overflow(api_error *a, int64_t context, int64_t n, bool is_more)
 {
     api_error_set(
         a, 400, "context_length_exceeded", "messages",
-        "This model's maximum context length is %lld tokens, but the prompt has %s%d tokens. "
+        "This model's maximum context length is %lld tokens, but the prompt has %s%lld tokens. "
         "Please shorten it.",
-        (long long)context, is_more ? "more than " : "", n);
+        (long long)context, is_more ? "more than " : "", (long long)n);
+}
+
+/* Turn what came of encoding into the request's error, if it is one. */
+static void check_prompt(generation *g, status s, bool is_more, const err *e)
+{
+    int64_t context = g->server->about->max_context;
+    bool has_limit = !g->dialect->prepared, is_over = s == ERR_OK && g->ids.n >= context;
+    if (is_more || (has_limit && is_over))
+        (g->dialect->overflow ? g->dialect->overflow : set_overflow)(
+            &g->error, context, is_more ? PROMPT_TOKENS_MAX : g->ids.n, is_more);
+    else if (s != ERR_OK)
+        generation_explain(g, e, &g->error);
+    else if (g->ids.n == 0 && has_limit)
+        api_error_set(&g->error, 400, "invalid_request_error", "messages", "the prompt is empty");
 }
 
 static void tokenise(generation *g)
@@ -85,17 +147,13 @@ static void tokenise(generation *g)
     status s = render(g, &text, &parts, &e);
     if (s == ERR_OK) s = encode(g, &text, &parts, &is_more, &e);
     if (s == ERR_OK) s = keep_tools(g, &e);
+    if (s == ERR_OK) s = keep_stops(g, &e);
     g->starts_in_reasoning = s == ERR_OK && outparse_is_open_think(buf_str(&text));
+    g->n_prompt = g->ids.n;
+    check_prompt(g, s, is_more, &e);
+    if (!g->error.http && g->dialect->prepared) g->dialect->prepared(g, buf_str(&text));
     segments_fini(&parts);
     buf_fini(&text);
-
-    int64_t context = g->server->about->max_context;
-    if (is_more || (s == ERR_OK && g->ids.n >= context))
-        set_overflow(&g->error, context, is_more ? PROMPT_TOKENS_MAX : g->ids.n, is_more);
-    else if (s != ERR_OK)
-        generation_explain(g, &e, &g->error);
-    else if (g->ids.n == 0)
-        api_error_set(&g->error, 400, "invalid_request_error", "messages", "the prompt is empty");
 }
 
 void generation_prepare(generation *g)

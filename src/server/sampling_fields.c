@@ -64,33 +64,33 @@ status sampling_fields_parse(const json *object, int V, arena *a, policy *p, err
     return ERR_OK;
 }
 
-static status put_stop(const json *v, str *list, int *n, err *e)
+static status put_stop(const json *v, const char *name, str *list, int *n, err *e)
 {
     str s;
     if (!json_to_str(v, &s))
-        return err_set(e, ERR_INVALID, "stop", -1, "holds %s, want strings", field_kind(v));
+        return err_set(e, ERR_INVALID, name, -1, "holds %s, want strings", field_kind(v));
     if (s.len > STOP_LEN_MAX)
-        return err_set(e, ERR_INVALID, "stop", -1, "a string of %zu bytes, at most %d", s.len,
+        return err_set(e, ERR_INVALID, name, -1, "a string of %zu bytes, at most %d", s.len,
                        STOP_LEN_MAX);
     if (s.len > 0) list[(*n)++] = s;
     return ERR_OK;
 }
 
-status sampling_fields_stop(const json *object, arena *a, const str **stop, int *n, err *e)
+status sampling_fields_stop(const json *object, const char *name, arena *a, const str **stop,
+                            int *n, err *e)
 {
-    const json *v = field_find(object, "stop");
+    const json *v = field_find(object, name);
     if (!v) return ERR_OK;
     if (v->kind != JSON_STRING && v->kind != JSON_ARRAY)
-        return err_set(e, ERR_INVALID, "stop", -1, "is %s, want a string or an array",
-                       field_kind(v));
+        return err_set(e, ERR_INVALID, name, -1, "is %s, want a string or an array", field_kind(v));
     int count = v->kind == JSON_ARRAY ? v->n : 1, kept = 0;
     if (count > STOPS_MAX)
-        return err_set(e, ERR_INVALID, "stop", -1, "%d strings, at most %d", count, STOPS_MAX);
+        return err_set(e, ERR_INVALID, name, -1, "%d strings, at most %d", count, STOPS_MAX);
     str *list = arena_new_array(a, (size_t)count, sizeof *list);
-    if (!list) return err_set(e, ERR_NOMEM, "stop", -1, "%d strings", count);
-    if (v->kind == JSON_STRING) TRY(put_stop(v, list, &kept, e));
+    if (!list) return err_set(e, ERR_NOMEM, name, -1, "%d strings", count);
+    if (v->kind == JSON_STRING) TRY(put_stop(v, name, list, &kept, e));
     if (v->kind == JSON_ARRAY)
-        for (const json *s = v->first; s; s = s->next) TRY(put_stop(s, list, &kept, e));
+        for (const json *s = v->first; s; s = s->next) TRY(put_stop(s, name, list, &kept, e));
     *stop = list;
     *n = kept;
     return ERR_OK;

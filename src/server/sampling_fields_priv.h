@@ -16,8 +16,9 @@
  * Returns  INVALID with where = the field's name; NOMEM */
 status sampling_fields_parse(const json *object, int V, arena *a, policy *p, err *e);
 
-/* `stop`: a string or an array of strings, each not empty. In `a`; the strings borrow the tree.
- * Empty strings are left out, as clients send them for "none". */
-status sampling_fields_stop(const json *object, arena *a, const str **stop, int *n, err *e);
+/* `stop`, or what the protocol calls it: a string or an array of strings, each not empty. In `a`;
+ * the strings borrow the tree. Empty strings are left out, as clients send them for "none". */
+status sampling_fields_stop(const json *object, const char *name, arena *a, const str **stop,
+                            int *n, err *e);
 
 #endif

@@ -154,12 +154,16 @@ static void on_request(void *ctx, conn *c)
     r->run(ctx, c);
 }
 
-/* Every path so far speaks OpenAI's protocol. */
+/* By path, since what is refused may have no route. */
 static void put_error(void *ctx, conn *c, const api_error *a, buf *out)
 {
     (void)ctx;
-    (void)c;
-    api_error_put_openai(out, a);
+    str path = http_head_path(conn_head(c)), anthropic = STR("/v1/messages");
+    if (str_starts(path, anthropic) &&
+        (path.len == anthropic.len || path.ptr[anthropic.len] == '/'))
+        api_error_put_anthropic(out, a);
+    else
+        api_error_put_openai(out, a);
 }
 
 /* --- stopping ----------------------------------------------------------------------------------

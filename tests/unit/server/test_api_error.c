@@ -67,6 +67,32 @@ TEST(the_openai_shape_has_four_members)
                     "\"code\":\"frontend_overloaded\"}}");
 }
 
+TEST(the_anthropic_shape_has_a_type_for_each_status)
+{
+    static const struct {
+        int http;
+        const char *type;
+    } types[] = {
+        {400, "invalid_request_error"}, {401, "authentication_error"},  {403, "permission_error"},
+        {404, "not_found_error"},       {405, "invalid_request_error"}, {408, "timeout_error"},
+        {413, "request_too_large"},     {429, "rate_limit_error"},      {500, "api_error"},
+        {503, "overloaded_error"},      {504, "timeout_error"},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        api_error a;
+        buf b;
+        char want[160];
+        buf_init(&b);
+        api_error_set(&a, types[i].http, "code", "param", "a \"b\"");
+        api_error_put_anthropic(&b, &a);
+        snprintf(want, sizeof want,
+                 "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":\"a \\\"b\\\"\"}}",
+                 types[i].type);
+        assert_string_equal(buf_str(&b).ptr, want);
+        buf_fini(&b);
+    }
+}
+
 TEST(what_a_client_sent_is_echoed_as_valid_json)
 {
     api_error a;

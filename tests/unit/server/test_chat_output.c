@@ -70,7 +70,7 @@ static void join_arguments(buf *joined)
         const json *calls = json_get(json_get(json_at(json_get(v, "choices"), 0), "delta"),
                                      "tool_calls");
         const json *text = json_get(json_get(json_at(calls, 0), "function"), "arguments");
-        assert_true(json_is(text, JSON_STRING) && text->text.len <= CHAT_PIECE_MAX);
+        assert_true(json_is(text, JSON_STRING) && text->text.len <= ANSWER_PIECE_MAX);
         assert_true(str_find(text->text, STR("\xef\xbf\xbd"), 0) < 0);
         buf_put_str(joined, text->text);
         at = (size_t)to;

@@ -78,3 +78,12 @@ TEST(methods_have_names)
     assert_string_equal(http_method_text(METHOD_POST), "POST");
     assert_string_equal(http_method_text(METHOD_OTHER), "OTHER");
 }
+
+TEST(a_head_that_found_no_memory_has_no_path)
+{
+    http_head h = {.target_len = 30};
+    assert_int_equal(http_head_path(&h).len, 0);
+    buf_put_c(&h.text, "/a");
+    assert_true(str_is(http_head_path(&h), "/a"));
+    http_head_fini(&h);
+}

@@ -28,7 +28,7 @@ TEST(a_head_has_its_fields_and_an_empty_line)
                               .now_s = 784111777},
            "HTTP/1.1 404 Not Found\r\nServer: riptide\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
            "Content-Type: a/b\r\nTransfer-Encoding: chunked\r\nConnection: close\r\nX-Request-Id: "
-           "r1\r\n"
+           "r1\r\nRequest-Id: r1\r\n"
            "Access-Control-Allow-Origin: http://x\r\nVary: Origin\r\nA: b\r\n\r\n");
     expect(&(http_reply_head){.code = 204, .body_bytes = HTTP_BODY_NONE},
            "HTTP/1.1 204 No Content\r\nServer: riptide\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n"

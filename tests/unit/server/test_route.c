@@ -16,6 +16,8 @@ TEST(routes_are_found_by_method_and_path)
     assert_int_equal(find(METHOD_GET, "/v1/models", &r), ROUTE_FOUND);
     assert_true(!r->has_body && !r->is_public);
     const route *list = r;
+    assert_int_equal(find(METHOD_POST, "/v1/messages", &r), ROUTE_FOUND);
+    assert_int_equal(find(METHOD_POST, "/v1/messages/count_tokens", &r), ROUTE_FOUND);
     assert_int_equal(find(METHOD_GET, "/v1/models/owner/name", &r), ROUTE_FOUND);
     assert_ptr_not_equal(r, list);
     assert_true(str_is(route_rest(r, STR("/v1/models/owner/name")), "owner/name"));

@@ -114,7 +114,7 @@ static int count_stops(const char *text)
 {
     const str *list = NULL;
     int n = 0;
-    if (sampling_fields_stop(parse(text), &mem, &list, &n, &last) != ERR_OK) return -1;
+    if (sampling_fields_stop(parse(text), "stop", &mem, &list, &n, &last) != ERR_OK) return -1;
     for (int i = 0; i < n; i++) assert_true(list[i].len > 0);
     return n;
 }
@@ -158,7 +158,7 @@ TEST(without_memory_it_is_nomem)
     arena full;
     arena_init(&full, 1);
     CHECK_STATUS(sampling_fields_parse(o, V, &full, &p, &last), ERR_NOMEM);
-    CHECK_STATUS(sampling_fields_stop(o, &full, &list, &n, &last), ERR_NOMEM);
+    CHECK_STATUS(sampling_fields_stop(o, "stop", &full, &list, &n, &last), ERR_NOMEM);
     arena_fini(&full);
     arena_fini(&mem);
 }

@@ -1,0 +1,91 @@
+#include "server/messages_request_priv.h"
+
+#include "chat/anthropic.h"
+#include "server/fields_priv.h"
+#include "server/sampling_fields_priv.h"
+
+/* *uses: whether the model may call. */
+static status parse_tool_choice(const json *body, bool *uses, err *e)
+{
+    const json *choice = NULL;
+    str type = STR("auto");
+    *uses = true;
+    TRY(field_object(body, "tool_choice", &choice, e));
+    if (choice) TRY(field_str(choice, "type", &type, e));
+    if (str_is(type, "any") || str_is(type, "tool"))
+        return err_set(e, ERR_UNSUPPORTED, "tool_choice", -1,
+                       "only \"auto\" and \"none\" are supported");
+    *uses = str_is(type, "auto");
+    if (*uses || str_is(type, "none")) return ERR_OK;
+    return err_set(e, ERR_INVALID, "tool_choice", -1, "\"%.*s\": want \"auto\" or \"none\"",
+                   (int)(type.len < 40 ? type.len : 40), type.ptr);
+}
+
+static status check_unsupported(const json *body, err *e)
+{
+    const json *config = NULL, *servers = NULL;
+    TRY(field_object(body, "output_config", &config, e));
+    TRY(field_array(body, "mcp_servers", &servers, e));
+    if (field_find(body, "output_format") || (config && field_find(config, "format")))
+        return err_set(e, ERR_UNSUPPORTED, "output_config.format", -1,
+                       "only free text is supported");
+    if (servers && servers->n > 0)
+        return err_set(e, ERR_UNSUPPORTED, "mcp_servers", -1, "this server calls no tools itself");
+    return ERR_OK;
+}
+
+static status parse_limit(const json *body, generation_request *r, err *e)
+{
+    int64_t n = -1;
+    TRY(field_int(body, "max_tokens", 0, INT64_MAX, &n, e));
+    if (n < 0) return err_set(e, ERR_INVALID, "max_tokens", -1, "is missing");
+    r->is_warm_up = n == 0;
+    r->max_tokens = n == 0 ? 1 : n;
+    return ERR_OK;
+}
+
+static status parse_thinking(const json *body, generation_request *r, err *e)
+{
+    const json *thinking = NULL;
+    str display = STR("summarized");
+    TRY(field_object(body, "thinking", &thinking, e));
+    if (thinking) TRY(field_str(thinking, "display", &display, e));
+    r->hides_reasoning = str_is(display, "omitted");
+    return ERR_OK;
+}
+
+/* The model always begins a turn of its own; it cannot go on in one that the client began. */
+static status check_last(const json *body, err *e)
+{
+    const json *last = NULL, *list = json_get(body, "messages");
+    for (const json *m = list->first; m; m = m->next) last = m;
+    if (!json_is(json_get(last, "role"), JSON_STRING) ||
+        !str_is(json_get(last, "role")->text, "assistant"))
+        return ERR_OK;
+    return err_set(e, ERR_UNSUPPORTED, "messages", -1,
+                   "the last message must not be the assistant's: answers are not continued");
+}
+
+status messages_request_parse(const json *body, const chat_context *x, bool needs_limit, arena *a,
+                              generation_request *out, err *e)
+{
+    const json *chat = NULL;
+    bool uses_tools;
+    generation_request r = {.policy = *x->defaults, .n = 1};
+    r.policy.seed = x->seed;
+    if (!json_is(body, JSON_OBJECT))
+        return err_set(e, ERR_INVALID, "", -1, "the body is %s, want an object", field_kind(body));
+    TRY(check_unsupported(body, e));
+    TRY(field_bool(body, "stream", &r.streams, e));
+    if (needs_limit) TRY(parse_limit(body, &r, e));
+    TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
+    TRY(sampling_fields_stop(body, "stop_sequences", a, &r.stop, &r.n_stop, e));
+    TRY(parse_tool_choice(body, &uses_tools, e));
+    TRY(parse_thinking(body, &r, e));
+    TRY(anthropic_to_chat(a, body, &chat, e));
+    TRY(check_last(body, e));
+    TRY(message_parse(a, chat, x->caps, &r.chat, e));
+    if (!uses_tools) r.chat.tools = NULL;
+    *out = r;
+    return ERR_OK;
+}
