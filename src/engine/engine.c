@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/engine_cache_priv.h"
 #include "engine/engine_cycle.h"
-#include "engine/engine_priv.h"
 
 enum { PREFILL_ROWS_DEFAULT = 512, QUEUE_DEFAULT = 256 };
 
@@ -22,7 +22,7 @@ static status open_parts(engine *e, err *out)
     if (files->tokenizer_json.len == 0)
         return err_set(out, ERR_FORMAT, o->model, -1, "has no tokenizer.json");
     TRY(tokenizer_open(&e->tok, files->tokenizer_json, "tokenizer.json", out));
-    TRY(kv_pool_open(&e->pool, (int)cycle_n_blocks(e->cycle), out));
+    TRY(engine_cache_open(e, out));
     e->width = cycle_max_draft(e->cycle);
     o->prefill_rows = cycle_prefill_rows(e->cycle);
     return ERR_OK;
@@ -73,6 +73,7 @@ static void fill_info(engine *e)
         .state_bytes = mem.target.states,
         .scratch_bytes = mem.target.scratch,
         .draft_bytes = mem.draft,
+        .cache_bytes = e->snapshots ? snapshots_bytes(e->snapshots) : 0,
     };
 }
 
@@ -117,7 +118,7 @@ void engine_close(engine *e)
     if (!e) return;
     engine_stop(e);
     finish_everything(e);
-    kv_pool_close(e->pool);
+    engine_cache_close(e);
     tokenizer_close(e->tok);
     cycle_close(e->cycle);
     cond_fini(&e->wake);

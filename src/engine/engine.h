@@ -26,10 +26,15 @@ typedef struct {
     engine_kv kv;
     int draft_rows; /* proposals a cycle; -1 = as many as the draft makes */
     int queue_size; /* waiting choices; 0 = 256 */
+    /* Bytes for kept states, so that a prompt resumes where an earlier one left it; 0 = in
+     * proportion to the lanes' memory, -1 = keep nothing. Keys and values need no bytes beyond
+     * those of the lanes: what a finished sequence leaves stays until the room is needed. */
+    int64_t cache_bytes;
     /* Called while weights are opened, on the opening thread; NULL for none. */
     void (*on_progress)(void *ctx, int layers_done, int layers);
     void *progress_ctx;
-    bool guards_steps; /* tests: an allocation inside a step aborts */
+    bool guards_steps;  /* tests: an allocation inside a step aborts */
+    bool evicts_always; /* tests: whatever may be evicted is, one by one, at every chance */
 } engine_options;
 
 /* Returns  what loading returns; INVALID for an option out of range */
@@ -48,7 +53,7 @@ typedef struct {
     int n_eos;
     str chat_template, bos_token, eos_token;
     policy defaults; /* generation_config over neutral */
-    int64_t weight_bytes, kv_bytes, state_bytes, scratch_bytes, draft_bytes;
+    int64_t weight_bytes, kv_bytes, state_bytes, scratch_bytes, draft_bytes, cache_bytes;
 } engine_info;
 const engine_info *engine_about(const engine *e);
 const tokenizer *engine_tokenizer(const engine *e);
@@ -86,10 +91,25 @@ bool engine_step(engine *e);
 status engine_start(engine *e, err *err_out);
 void engine_stop(engine *e);
 
+/* The prompt cache (cache/reuse.h). */
+typedef struct {
+    int64_t lookups, hits;                               /* prompts */
+    int64_t reused_tokens;                               /* taken over from earlier work */
+    int64_t stopped_at_end, stopped_by_tokens, no_state; /* why a lookup gave no more: it was
+   all there, the next block's tokens were new, they were known but no state was kept */
+    int64_t waits;                                       /* sequences that waited for a prefix
+                                                            under way instead of computing it */
+    int64_t evicted_blocks, evicted_states, evicted_windows;
+    int64_t clears;                                              /* after a failure */
+    int n_blocks, n_free_blocks, n_cached_blocks, n_held_blocks; /* cached and held overlap */
+    int n_states, n_kept_states;
+} engine_cache_counters;
+
 typedef struct {
     int64_t submitted, finished, canceled, failed;
     int64_t prompt_tokens, completion_tokens, cycles, drafted, accepted;
     int n_waiting, n_running;
+    engine_cache_counters cache; /* as of the last step */
 } engine_counters;
 engine_counters engine_stats(engine *e);
 

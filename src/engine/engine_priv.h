@@ -3,7 +3,8 @@
 #define RIPTIDE_ENGINE_ENGINE_PRIV_H
 
 #include "base/thread.h"
-#include "cache/kv_pool.h"
+#include "cache/reuse.h"
+#include "decode/snapshot.h"
 #include "engine/engine.h"
 #include "engine/sequence_priv.h"
 
@@ -13,7 +14,10 @@ struct engine {
     engine_options opt;
     cycle *cycle;
     tokenizer *tok;
-    kv_pool *pool;
+    reuse *reuse;
+    snapshots *snapshots; /* NULL with the prompt cache off */
+    int window_blocks;    /* of a snapshot */
+    int32_t turn_id;      /* the token that begins a message, or -1 */
     engine_info info;
     const char *draft_name;
     int width; /* proposals a cycle */
@@ -22,6 +26,9 @@ struct engine {
     cycle_slice slices[ENGINE_LANES_MAX];
     cycle_lane step[ENGINE_LANES_MAX];
     cycle_result results[ENGINE_LANES_MAX];
+    int32_t step_cells[ENGINE_LANES_MAX];
+    bool crossed[ENGINE_LANES_MAX];
+    int64_t n_waits;
     sample_bias bias[OPS_BIAS_MAX];
 
     mutex lock; /* protects everything below */

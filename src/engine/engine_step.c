@@ -1,7 +1,7 @@
 /* One step: admit, a slice of prompts, a cycle of the decoding lanes. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/engine_priv.h"
+#include "engine/engine_cache_priv.h"
 
 static void add_usage(engine_counters *c, const engine_usage *u)
 {
@@ -37,7 +37,7 @@ void engine_finish_sequence(engine *e, sequence *s, engine_finish reason, const 
 {
     bool was_running = s->slot >= 0;
     if (was_running) {
-        kv_pool_drop(e->pool, s->blocks, s->n_blocks);
+        engine_cache_leave(e, s, reason != ENGINE_FAILED);
         e->lanes[s->slot] = NULL;
     }
     stop_clocks(s);
@@ -55,15 +55,19 @@ void engine_finish_sequence(engine *e, sequence *s, engine_finish reason, const 
     if (--r->n_left == 0) free_request(e, r);
 }
 
-/* The first waiting sequence that is canceled, or that a free slot and blocks allow; or NULL. */
+/* The first waiting sequence that is canceled, or that a free slot and blocks allow; or NULL.
+ * One that waits for a prefix is passed by, one that does not fit is not. */
 static sequence *take_waiting(engine *e, int slot)
 {
     sequence *found = NULL;
+    bool is_blocked = false;
     mutex_lock(&e->lock);
     for (sequence **at = &e->waiting; *at; at = &(*at)->next) {
         sequence *s = *at;
         bool is_canceled = atomic_load(&s->req->is_canceled);
-        bool fits = slot >= 0 && at == &e->waiting && s->n_blocks <= kv_pool_n_free(e->pool);
+        bool waits = slot >= 0 && !is_blocked && engine_cache_should_wait(e, s);
+        bool fits = slot >= 0 && !is_blocked && !waits && engine_cache_fits(e, s);
+        if (!fits && !waits) is_blocked = true;
         if (!is_canceled && !fits) continue;
         *at = s->next;
         if (!*at) e->waiting_end = at;
@@ -85,14 +89,13 @@ static int free_slot(const engine *e)
 static status start_lane(engine *e, sequence *s, int slot)
 {
     const request *r = s->req;
-    TRY(kv_pool_take(e->pool, s->n_blocks, s->blocks));
     s->slot = slot;
     e->lanes[slot] = s;
     mutex_lock(&e->lock);
     e->count.n_running++;
     mutex_unlock(&e->lock);
     TRY(cycle_reset(e->cycle, slot));
-    TRY(cycle_set_blocks(e->cycle, slot, 0, s->blocks, s->n_blocks));
+    TRY(engine_cache_start(e, s));
     sample_policy p = sequence_policy(s, e->info.eos, e->info.n_eos, e->bias);
     TRY(cycle_set_policy(e->cycle, slot, &p, e->bias));
     if (policy_has_penalties(&r->policy)) TRY(cycle_mark_prompt(e->cycle, slot, r->ids, r->n_ids));
@@ -107,6 +110,7 @@ static void fail_all(engine *e, status s, const char *what)
     const err *last = &cycle_backend(e->cycle)->last;
     err failure = *last;
     if (failure.code == ERR_OK) err_set(&failure, s, what, -1, "%s", status_text(s));
+    reuse_clear(e->reuse);
     for (int i = 0; i < e->opt.n_lanes; i++)
         if (e->lanes[i]) engine_finish_sequence(e, e->lanes[i], ENGINE_FAILED, &failure);
     if (s == ERR_DEVICE) {
@@ -142,6 +146,28 @@ static bool is_prefilling(const sequence *s)
     return s && s->pos < s->req->n_ids - 1;
 }
 
+/* Kept states want the draft's context before them. */
+static int64_t prompt_end(const engine *e, const sequence *s, int64_t slice_end)
+{
+    return reuse_is_on(e->reuse) ? slice_end : s->req->n_ids - 1;
+}
+
+static status run_slices(engine *e, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const cycle_slice *a = &e->slices[i];
+        TRY(engine_cache_reach(e, e->lanes[a->slot], a->pos + a->n));
+    }
+    TRY(cycle_prefill(e->cycle, e->slices, n));
+    for (int i = 0; i < n; i++) {
+        sequence *s = e->lanes[e->slices[i].slot];
+        s->pos += e->slices[i].n;
+        reuse_advance(e->reuse, e->slices[i].n);
+        TRY(engine_cache_after_slice(e, s));
+    }
+    return ERR_OK;
+}
+
 /* One slice of prompts, oldest slots first, up to prefill_rows in all. */
 static bool prefill(engine *e)
 {
@@ -149,28 +175,24 @@ static bool prefill(engine *e)
     for (int i = 0; i < e->opt.n_lanes && rows < e->opt.prefill_rows; i++) {
         sequence *s = e->lanes[i];
         if (!is_prefilling(s)) continue;
-        int64_t left = s->req->n_ids - 1 - s->pos, room = e->opt.prefill_rows - rows;
-        int take = (int)(left < room ? left : room);
+        int64_t end = engine_cache_slice_end(e, s, e->opt.prefill_rows - rows);
+        int take = (int)(end - s->pos);
         e->slices[n++] = (cycle_slice){.slot = i,
                                        .ids = s->req->ids + s->pos,
                                        .n = take,
                                        .pos = s->pos,
-                                       .prompt_end = s->req->n_ids - 1};
+                                       .prompt_end = prompt_end(e, s, end)};
         rows += take;
     }
     if (n == 0) return false;
     if (e->opt.guards_steps) mem_guard_begin("prefill step");
-    status st = cycle_prefill(e->cycle, e->slices, n);
+    status st = run_slices(e, n);
     if (e->opt.guards_steps) mem_guard_end();
     if (st != ERR_OK) {
         fail_all(e, st, "prefill");
         return true;
     }
-    for (int i = 0; i < n; i++) {
-        sequence *s = e->lanes[e->slices[i].slot];
-        s->pos += e->slices[i].n;
-        sequence_emit_prefill(s);
-    }
+    for (int i = 0; i < n; i++) sequence_emit_prefill(e->lanes[e->slices[i].slot]);
     return true;
 }
 
@@ -181,8 +203,8 @@ static bool is_eos(const engine *e, const sequence *s, int32_t id)
     return false;
 }
 
-/* Take in what a cycle emitted for one lane. */
-static void advance(engine *e, sequence *s, const cycle_result *r)
+/* Take in what a cycle emitted for one lane, which it may have taken over a block boundary. */
+static status advance(engine *e, sequence *s, const cycle_result *r, bool crossed)
 {
     s->usage.cycles++;
     s->usage.drafted += r->n_drafted;
@@ -193,12 +215,22 @@ static void advance(engine *e, sequence *s, const cycle_result *r)
     bool is_cut = sequence_emit(s, r, ends, &n_used);
     s->pos += r->n;
     s->anchor = r->ids[r->n - 1];
+    reuse_advance(e->reuse, r->n);
+    if (crossed) TRY(engine_cache_cross(e, s));
     if (is_cut)
         engine_finish_sequence(e, s, ENGINE_STOP_STRING, NULL);
     else if (ends)
         engine_finish_sequence(e, s, ENGINE_STOP, NULL);
     else if (s->n_new >= s->req->max_tokens)
         engine_finish_sequence(e, s, ENGINE_LENGTH, NULL);
+    return ERR_OK;
+}
+
+static status run_cycle(engine *e, int L)
+{
+    TRY(engine_cache_before_cycle(e, L));
+    TRY(cycle_step(e->cycle, e->step, L, e->results));
+    return engine_cache_after_cycle(e, L);
 }
 
 static bool decode(engine *e)
@@ -223,13 +255,11 @@ static bool decode(engine *e)
     }
     if (L == 0) return false;
     if (e->opt.guards_steps) mem_guard_begin("decode step");
-    status st = cycle_step(e->cycle, e->step, L, e->results);
+    status st = run_cycle(e, L);
     if (e->opt.guards_steps) mem_guard_end();
-    if (st != ERR_OK) {
-        fail_all(e, st, "decode");
-        return true;
-    }
-    for (int l = 0; l < L; l++) advance(e, e->lanes[e->step[l].slot], &e->results[l]);
+    for (int l = 0; l < L && st == ERR_OK; l++)
+        st = advance(e, e->lanes[e->step[l].slot], &e->results[l], e->crossed[l]);
+    if (st != ERR_OK) fail_all(e, st, "decode");
     return true;
 }
 
@@ -238,5 +268,9 @@ bool engine_run_step(engine *e)
     bool worked = admit(e);
     worked |= prefill(e);
     worked |= decode(e);
-    return worked;
+    if (!worked) return false;
+    mutex_lock(&e->lock);
+    e->count.cache = engine_cache_stats(e);
+    mutex_unlock(&e->lock);
+    return true;
 }

@@ -33,6 +33,7 @@ typedef struct {
 /* Counters of one choice so far. */
 typedef struct {
     int64_t prompt_tokens, completion_tokens;
+    int64_t cached_tokens;             /* of the prompt, taken over from earlier work */
     int64_t cycles, drafted, accepted; /* accepted = proposals that were right */
     double queue_ms, prefill_ms, decode_ms;
 } engine_usage;

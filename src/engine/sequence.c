@@ -65,16 +65,17 @@ status sequence_new(sequence **out, request *r, int choice, const vocab *v, err 
     if (!s) return err_set(e, ERR_NOMEM, "request", -1, "choice %d", choice);
     s->req = r;
     s->choice = choice;
-    s->slot = -1;
+    s->slot = s->cell = -1;
     s->n_blocks = (int)((r->n_ids + r->max_tokens + OPS_BLOCK - 1) / OPS_BLOCK);
     s->blocks = mem_new_array((size_t)s->n_blocks, sizeof *s->blocks);
+    s->new_ids = mem_new_array((size_t)r->max_tokens, sizeof *s->new_ids);
     detok_init(&s->detok, v, !r->keeps_special);
     stop_init(&s->stop, r->stop, r->n_stop);
     buf_init(&s->raw);
     buf_init(&s->text);
     /* The most text that one cycle can bring, so that a step allocates nothing. */
     size_t most = (size_t)(OPS_ROWS_MAX + 1) * ((size_t)vocab_longest(v) * 3 + 16) + STOP_BYTES_MAX;
-    bool ok = s->blocks && buf_reserve(&s->raw, most) &&
+    bool ok = s->blocks && s->new_ids && buf_reserve(&s->raw, most) &&
               buf_reserve(&s->text, most + STOP_BYTES_MAX);
     if (r->wants_logprobs)
         ok = ok && (s->logprobs = mem_new_array(OPS_ROWS_MAX, sizeof *s->logprobs));
@@ -92,6 +93,7 @@ void sequence_free(sequence *s)
 {
     if (!s) return;
     mem_free(s->blocks);
+    mem_free(s->new_ids);
     mem_free(s->logprobs);
     stop_fini(&s->stop);
     buf_fini(&s->raw);
@@ -157,6 +159,7 @@ bool sequence_emit(sequence *s, const cycle_result *r, bool ends, int *n_used)
         buf_clear(&s->raw);
         if (!is_end_token || s->req->keeps_special) detok_push(&s->detok, r->ids[used], &s->raw);
         stop_push(&s->stop, buf_str(&s->raw), &s->text);
+        s->new_ids[s->n_new + used] = r->ids[used];
         used++;
     }
     *n_used = used;

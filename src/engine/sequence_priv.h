@@ -30,17 +30,26 @@ struct request {
     atomic_bool is_canceled;
 };
 
+enum { SEQ_PLAN_MAX = 8 };
+
 typedef struct sequence sequence;
 struct sequence {
     sequence *next; /* in the waiting list */
     request *req;
     int choice;
     int slot;        /* -1 while waiting */
-    int32_t *blocks; /* owned [n_blocks] KV blocks; taken while it has a slot */
-    int n_blocks;
-    int64_t pos;    /* prompt tokens done while prefilling; then the anchor's position */
-    int32_t anchor; /* last token, not yet in the cache */
-    int64_t n_new;  /* tokens emitted */
+    int32_t *blocks; /* owned [n_blocks] KV blocks, the first n_taken are held */
+    int n_blocks;    /* most it can come to */
+    int n_taken;
+    int n_published;        /* first blocks that are nodes of the prefix tree */
+    int plan[SEQ_PLAN_MAX]; /* block boundaries to keep the state at, ascending */
+    int n_plan;
+    int32_t cell; /* lent for the boundary that decoding comes to, or -1 */
+    bool has_waited;
+    int64_t pos;      /* prompt tokens done while prefilling; then the anchor's position */
+    int32_t anchor;   /* last token, not yet in the cache */
+    int64_t n_new;    /* tokens emitted */
+    int32_t *new_ids; /* owned [max_tokens] */
     detok detok;
     stop stop;
     buf raw, text;            /* reused for every event */

@@ -1,0 +1,314 @@
+#include "engine/engine_cache_priv.h"
+
+#include <string.h>
+
+#include "base/asserts.h"
+#include "cache/prefix_tree.h"
+
+enum { CELLS_MAX = 512, CELLS_LEAST = 8, WINDOWS_SETS = 2, WAIT_BLOCKS = 2 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- opening ---- */
+
+/* Cells and windows for the bytes that were asked for. Half of what the lanes take by default;
+ * two full sets of windows at least, as far as half of the bytes goes. */
+static status size_cache(const engine *e, reuse_options *o, err *out)
+{
+    int64_t cell = snapshot_cell_bytes(e->cycle), window = snapshot_window_bytes(e->cycle);
+    int64_t set = window * snapshot_window_blocks(e->cycle), bytes = e->opt.cache_bytes;
+    cycle_memory mem = cycle_bytes(e->cycle);
+    if (bytes == 0)
+        bytes = larger((mem.target.kv + mem.target.states) / 2,
+                       CELLS_LEAST * cell + WINDOWS_SETS * set);
+    int64_t windows = smaller(larger(bytes / 4, WINDOWS_SETS * set), bytes / 2);
+    o->n_windows = window > 0 ? (int)smaller(windows / window, o->n_blocks) : 0;
+    int64_t n = (bytes - o->n_windows * window) / cell;
+    if (n < 1)
+        return err_set(out, ERR_INVALID, "cache-memory", -1,
+                       "%lld bytes hold no state of %lld; want at least that beside the draft's "
+                       "%lld, or 0 for no prompt cache",
+                       (long long)bytes, (long long)cell, (long long)(o->n_windows * window));
+    /* A lane needs one for itself while an answer comes to a boundary. */
+    o->n_cells = e->opt.n_lanes + (int)smaller(smaller(n, o->n_blocks), CELLS_MAX);
+    return ERR_OK;
+}
+
+status engine_cache_open(engine *e, err *out)
+{
+    reuse_options o = {.n_blocks = (int)cycle_n_blocks(e->cycle),
+                       .n_lanes = e->opt.n_lanes,
+                       .evicts_always = e->opt.evicts_always};
+    e->turn_id = tokenizer_find_added(e->tok, STR("<|im_start|>"));
+    if (e->opt.cache_bytes >= 0) TRY(size_cache(e, &o, out));
+    TRY(reuse_open(&e->reuse, &o, out));
+    if (o.n_cells == 0) return ERR_OK;
+    e->window_blocks = snapshot_window_blocks(e->cycle);
+    return snapshots_open(&e->snapshots, e->cycle, o.n_cells, o.n_windows, out);
+}
+
+void engine_cache_close(engine *e)
+{
+    snapshots_close(e->snapshots);
+    reuse_close(e->reuse);
+}
+
+engine_cache_counters engine_cache_stats(const engine *e)
+{
+    reuse_counters c = reuse_stats(e->reuse);
+    return (engine_cache_counters){
+        .lookups = c.lookups,
+        .hits = c.hits,
+        .reused_tokens = c.reused_tokens,
+        .stopped_at_end = c.stops[REUSE_WHOLE],
+        .stopped_by_tokens = c.stops[REUSE_DIFFERS],
+        .no_state = c.stops[REUSE_NO_STATE],
+        .waits = e->n_waits,
+        .evicted_blocks = c.evicted_blocks,
+        .evicted_states = c.evicted_cells,
+        .evicted_windows = c.evicted_windows,
+        .clears = c.clears,
+        .n_blocks = c.n_blocks,
+        .n_free_blocks = c.n_free,
+        .n_cached_blocks = c.n_nodes,
+        .n_held_blocks = c.n_held,
+        .n_states = c.n_cells,
+        .n_kept_states = c.n_cells_attached,
+    };
+}
+
+/* ---- admission ---- */
+
+bool engine_cache_fits(const engine *e, const sequence *s)
+{
+    int room = reuse_n_available(e->reuse);
+    for (int i = 0; i < e->opt.n_lanes; i++)
+        if (e->lanes[i]) room -= e->lanes[i]->n_blocks - e->lanes[i]->n_taken;
+    return s->n_blocks <= room;
+}
+
+/* Keep the state at a boundary that is still ahead. A full plan leaves out what comes last. */
+static void plan_add(sequence *s, int boundary)
+{
+    int at = 0;
+    if ((int64_t)boundary * OPS_BLOCK <= s->pos) return;
+    while (at < s->n_plan && s->plan[at] < boundary) at++;
+    if (s->n_plan == SEQ_PLAN_MAX || (at < s->n_plan && s->plan[at] == boundary)) return;
+    memmove(s->plan + at + 1, s->plan + at, (size_t)(s->n_plan - at) * sizeof *s->plan);
+    s->plan[at] = boundary;
+    s->n_plan++;
+}
+
+static int common_blocks(const request *a, const request *b)
+{
+    int n = (a->n_ids < b->n_ids ? a->n_ids : b->n_ids) - 1, i = 0;
+    size_t size = OPS_BLOCK * sizeof *a->ids;
+    while ((i + 1) * OPS_BLOCK <= n &&
+           memcmp(a->ids + (int64_t)i * OPS_BLOCK, b->ids + (int64_t)i * OPS_BLOCK, size) == 0)
+        i++;
+    return i;
+}
+
+bool engine_cache_should_wait(engine *e, sequence *s)
+{
+    const request *r = s->req;
+    if (!reuse_is_on(e->reuse)) return false;
+    int best = 0;
+    sequence *ahead = NULL;
+    for (int i = 0; i < e->opt.n_lanes; i++) {
+        sequence *lane = e->lanes[i];
+        if (!lane || lane->pos >= lane->req->n_ids - 1) continue;
+        int n = common_blocks(lane->req, r);
+        if ((int64_t)n * OPS_BLOCK < lane->pos || n <= best) continue;
+        best = n;
+        ahead = lane;
+    }
+    if (!ahead || best < reuse_peek(e->reuse, r->ids, r->n_ids) + WAIT_BLOCKS) return false;
+    plan_add(ahead, best);
+    if (!s->has_waited) e->n_waits++;
+    s->has_waited = true;
+    return true;
+}
+
+/* Where a later prompt is expected to leave this one, as far as its tokens tell. */
+static void plan_prompt(const engine *e, sequence *s)
+{
+    const request *r = s->req;
+    int second = -1, last = -1;
+    for (int i = 1; i < r->n_ids && e->turn_id >= 0; i++) {
+        if (r->ids[i] != e->turn_id) continue;
+        if (second < 0) second = i;
+        last = i;
+    }
+    plan_add(s, (r->n_ids - 1) / OPS_BLOCK);
+    if (last > 0) plan_add(s, last / OPS_BLOCK);
+    if (second > 0) plan_add(s, second / OPS_BLOCK);
+}
+
+static status load_windows(engine *e, sequence *s, int n_blocks)
+{
+    int first = n_blocks - e->window_blocks;
+    for (int i = n_blocks - 1; i >= 0 && i >= first; i--) {
+        int window = reuse_window_use(e->reuse, s->blocks[i]);
+        if (window < 0) break;
+        TRY(snapshot_window_load(e->snapshots, window, s->slot, (int64_t)i * OPS_BLOCK));
+    }
+    return ERR_OK;
+}
+
+status engine_cache_start(engine *e, sequence *s)
+{
+    if (!reuse_is_on(e->reuse)) return ERR_OK;
+    const request *r = s->req;
+    reuse_found f = reuse_match(e->reuse, r->ids, r->n_ids, s->blocks);
+    reuse_hold(e->reuse, s->blocks, f.n_blocks);
+    s->n_taken = s->n_published = f.n_blocks;
+    if (f.n_blocks > 0) {
+        s->pos = (int64_t)f.n_blocks * OPS_BLOCK;
+        s->usage.cached_tokens = s->pos;
+        TRY(cycle_set_blocks(e->cycle, s->slot, 0, s->blocks, f.n_blocks));
+        TRY(snapshot_load(e->snapshots, f.cell, s->slot, s->pos));
+        TRY(load_windows(e, s, f.n_blocks));
+    }
+    if (f.n_match > f.n_blocks) plan_add(s, f.n_match);
+    plan_prompt(e, s);
+    return ERR_OK;
+}
+
+status engine_cache_reach(engine *e, sequence *s, int64_t end)
+{
+    int want = (int)((end + OPS_BLOCK - 1) / OPS_BLOCK), had = s->n_taken;
+    if (want <= had) return ERR_OK;
+    DASSERT(want <= s->n_blocks);
+    TRY(reuse_take(e->reuse, want - had, s->blocks + had));
+    s->n_taken = want;
+    return cycle_set_blocks(e->cycle, s->slot, had, s->blocks + had, want - had);
+}
+
+/* ---- publishing ---- */
+
+static int32_t token_at(const sequence *s, int64_t pos)
+{
+    int n = s->req->n_ids;
+    return pos < n ? s->req->ids[pos] : s->new_ids[pos - n];
+}
+
+/* Make the sequence's first n blocks nodes; where there are such nodes it takes them. */
+static status publish(engine *e, sequence *s, int n)
+{
+    for (; s->n_published < n; s->n_published++) {
+        int i = s->n_published;
+        int32_t ids[OPS_BLOCK], had = s->blocks[i];
+        for (int j = 0; j < OPS_BLOCK; j++) ids[j] = token_at(s, (int64_t)i * OPS_BLOCK + j);
+        s->blocks[i] = reuse_publish(e->reuse, i > 0 ? s->blocks[i - 1] : PREFIX_ROOT, ids, had);
+        if (s->blocks[i] != had) TRY(cycle_set_blocks(e->cycle, s->slot, i, s->blocks + i, 1));
+    }
+    return ERR_OK;
+}
+
+/* The draft's context of the blocks before a boundary, as far as the slot has it. */
+static status keep_windows(engine *e, sequence *s, int n_blocks)
+{
+    int first = n_blocks - e->window_blocks;
+    for (int i = n_blocks - 1; i >= 0 && i >= first; i--) {
+        int64_t pos = (int64_t)i * OPS_BLOCK;
+        if (reuse_window_use(e->reuse, s->blocks[i]) >= 0) continue;
+        if (!snapshot_has_window(e->snapshots, s->slot, s->pos, pos)) continue;
+        int window = reuse_window_take(e->reuse, s->blocks[i]);
+        if (window < 0) break;
+        TRY(snapshot_window_save(e->snapshots, s->slot, pos, window));
+    }
+    return ERR_OK;
+}
+
+int64_t engine_cache_slice_end(const engine *e, const sequence *s, int n)
+{
+    int64_t end = s->req->n_ids - 1;
+    bool is_on = reuse_is_on(e->reuse);
+    if (end > s->pos + n) {
+        int64_t whole = (s->pos + n) / OPS_BLOCK * OPS_BLOCK;
+        end = is_on && whole > s->pos ? whole : s->pos + n;
+    }
+    for (int i = 0; i < s->n_plan; i++) {
+        int64_t at = (int64_t)s->plan[i] * OPS_BLOCK;
+        if (at > s->pos) return smaller(end, at);
+    }
+    return end;
+}
+
+status engine_cache_after_slice(engine *e, sequence *s)
+{
+    if (!reuse_is_on(e->reuse)) return ERR_OK;
+    int n = (int)(s->pos / OPS_BLOCK);
+    TRY(publish(e, s, n));
+    if (s->pos % OPS_BLOCK != 0) return ERR_OK;
+    bool is_planned = false;
+    for (int i = 0; i < s->n_plan; i++) is_planned |= s->plan[i] == n;
+    reuse_weight weight = is_planned ? REUSE_EXPECTED : REUSE_PASSING;
+    int32_t node = s->blocks[n - 1];
+    if (reuse_has_cell(e->reuse, node)) {
+        reuse_cell_raise(e->reuse, node, weight);
+    } else {
+        int32_t cell = reuse_cell_take(e->reuse);
+        TRY(snapshot_save(e->snapshots, s->slot, cell));
+        reuse_cell_attach(e->reuse, node, cell, weight);
+    }
+    return is_planned ? keep_windows(e, s, n) : ERR_OK;
+}
+
+/* ---- decoding ---- */
+
+status engine_cache_before_cycle(engine *e, int L)
+{
+    for (int l = 0; l < L; l++) {
+        const cycle_lane *lane = &e->step[l];
+        sequence *s = e->lanes[lane->slot];
+        TRY(engine_cache_reach(e, s, lane->pos + lane->n_draft + 1));
+        e->step_cells[l] = -1;
+        if (!reuse_is_on(e->reuse) || lane->pos % OPS_BLOCK + lane->n_draft + 1 < OPS_BLOCK)
+            continue;
+        if (s->cell < 0) s->cell = reuse_cell_take(e->reuse);
+        e->step_cells[l] = s->cell;
+    }
+    return e->snapshots ? snapshot_before_cycle(e->snapshots, e->step, L, e->step_cells) : ERR_OK;
+}
+
+status engine_cache_after_cycle(engine *e, int L)
+{
+    if (!e->snapshots) return ERR_OK;
+    return snapshot_after_cycle(e->snapshots, e->step, L, e->step_cells, e->results, e->crossed);
+}
+
+status engine_cache_cross(engine *e, sequence *s)
+{
+    int n = (int)(s->pos / OPS_BLOCK);
+    /* Behind a stop string there are tokens that were never given out. */
+    if ((int64_t)n * OPS_BLOCK > s->req->n_ids + s->n_new) return ERR_OK;
+    TRY(publish(e, s, n));
+    reuse_cell_attach(e->reuse, s->blocks[n - 1], s->cell, REUSE_PASSING);
+    s->cell = -1;
+    return ERR_OK;
+}
+
+void engine_cache_leave(engine *e, sequence *s, bool keeps_end)
+{
+    int n = s->n_published;
+    while (n > 0 && !reuse_has_cell(e->reuse, s->blocks[n - 1])) n--;
+    if (keeps_end && n > 0) {
+        reuse_cell_raise(e->reuse, s->blocks[n - 1], REUSE_EXPECTED);
+        /* Without windows the draft only guesses worse. */
+        (void)keep_windows(e, s, n);
+    }
+    if (s->cell >= 0) reuse_cell_drop(e->reuse, s->cell);
+    s->cell = -1;
+    reuse_drop(e->reuse, s->blocks, s->n_taken);
+    s->n_taken = s->n_published = 0;
+}
