@@ -9,6 +9,7 @@
 static void put_usage(json_writer *w, const generation *g)
 {
     int64_t n_prompt = g->answers[0].usage.prompt_tokens, n_new = 0, n_reasoning = 0;
+    int64_t n_cached = g->answers[0].usage.cached_tokens;
     for (int i = 0; i < g->request.n; i++) {
         n_new += g->answers[i].usage.completion_tokens;
         n_reasoning += g->answers[i].reasoning_tokens;
@@ -21,7 +22,10 @@ static void put_usage(json_writer *w, const generation *g)
     json_key(w, "total_tokens");
     json_int(w, n_prompt + n_new);
     json_key(w, "prompt_tokens_details");
-    json_raw(w, STR("{\"cached_tokens\":0}"));
+    json_open_object(w);
+    json_key(w, "cached_tokens");
+    json_int(w, n_cached);
+    json_close_object(w);
     json_key(w, "completion_tokens_details");
     json_open_object(w);
     json_key(w, "reasoning_tokens");
@@ -47,15 +51,16 @@ static void put_timings(json_writer *w, const answer *c)
     const engine_usage *u = &c->usage;
     json_open_object(w);
     json_key(w, "prompt_n");
-    json_int(w, u->prompt_tokens);
+    json_int(w, u->prompt_tokens - u->cached_tokens);
     json_key(w, "cache_n");
-    json_int(w, 0);
+    json_int(w, u->cached_tokens);
     json_key(w, "predicted_n");
     json_int(w, u->completion_tokens);
     put_milli(w, "queue_ms", u->queue_ms);
     put_milli(w, "prompt_ms", u->prefill_ms);
     put_milli(w, "predicted_ms", u->decode_ms);
-    put_milli(w, "prompt_per_second", per_second(u->prompt_tokens, u->prefill_ms));
+    put_milli(w, "prompt_per_second",
+              per_second(u->prompt_tokens - u->cached_tokens, u->prefill_ms));
     put_milli(w, "predicted_per_second", answer_rate(c));
     json_key(w, "cycles");
     json_int(w, u->cycles);
