@@ -14,8 +14,9 @@ static const char story[] =
     "and then tell a story of 3 days about Felix in Riga, who is 31 and works as a baker. "
     "Sort these words: temple, anchor, needle, kernel, socket, amber, river. Extract name, city as "
     "JSON. Repeat exactly: river lantern matrix quiet socket amber. The file a.txt has the lines "
-    "red, green, blue; the file b.txt has the lines one, two, three, four. Fix the test that "
-    "fails, say what was wrong, and write the words of both files in the order of their length. Then "
+    "red, green, blue; the file b.txt has the lines one, two, three, four. Fix the test "
+    "that fails, say what was wrong, and write the words of both files in the order of "
+    "their length. Then "
     "multiply 7 by 8 and add 15, and spell the result.<|im_end|>\n"
     "<|im_start|>assistant\n<think>\n\n</think>\n\n";
 static const char next_turn[] =
@@ -132,14 +133,25 @@ TEST(a_session_answers_as_if_nothing_were_kept_on_cpu_moe)
     expect_session(&(setting){"mini-moe", "cpu", true, ENGINE_KV_INT8, 100}, 0.8);
 }
 
-TEST(a_session_answers_as_if_nothing_were_kept_on_ref_dense)
+/* ref is slow: a prompt of two blocks and a bit, again, and with its answer behind it. */
+static void expect_repeat(const setting *v, double temperature)
 {
-    expect_session(&(setting){"mini-dense", "ref", true, ENGINE_KV_INT8, 512}, 0.8);
+    static run_result r;
+    pair p = open_pair(v, false);
+    token_ids ids = run_encode(p.warm, story);
+    ids.n = 133;
+    assert_int_equal(expect_same(&p, &ids, ids.n, temperature, 6, &r), 0);
+    assert_int_equal(expect_same(&p, &ids, ids.n, temperature, 6, &r), 128);
+    append(&ids, r.choice[0].ids, r.choice[0].n);
+    assert_int_equal(expect_same(&p, &ids, ids.n, temperature, 3, &r), 128);
+    token_ids_fini(&ids);
+    close_pair(&p);
 }
 
-TEST(a_session_answers_as_if_nothing_were_kept_on_ref_moe)
+TEST(a_prompt_sent_again_answers_as_if_nothing_were_kept_on_ref)
 {
-    expect_session(&(setting){"mini-moe", "ref", true, ENGINE_KV_F32, 512}, 0);
+    expect_repeat(&(setting){"mini-dense", "ref", true, ENGINE_KV_INT8, 512}, 0.8);
+    expect_repeat(&(setting){"mini-moe", "ref", true, ENGINE_KV_F32, 100}, 0);
 }
 
 TEST(a_session_answers_as_if_nothing_were_kept_on_cuda)
