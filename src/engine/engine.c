@@ -24,6 +24,7 @@ static status open_parts(engine *e, err *out)
     TRY(tokenizer_open(&e->tok, files->tokenizer_json, "tokenizer.json", out));
     TRY(engine_cache_open(e, out));
     e->width = cycle_max_draft(e->cycle);
+    TRY(engine_open_widths(o, e->cycle, &e->widths, out));
     o->prefill_rows = cycle_prefill_rows(e->cycle);
     return ERR_OK;
 }
@@ -121,6 +122,7 @@ void engine_close(engine *e)
     engine_cache_close(e);
     tokenizer_close(e->tok);
     cycle_close(e->cycle);
+    mem_free(e->widths);
     cond_fini(&e->wake);
     mutex_fini(&e->lock);
     mem_free(e);

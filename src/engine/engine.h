@@ -14,6 +14,7 @@
 typedef struct engine engine;
 
 typedef enum { ENGINE_KV_INT8, ENGINE_KV_BF16, ENGINE_KV_F32 } engine_kv;
+enum { ENGINE_ROWS_AUTO = -2 };
 
 typedef struct {
     const char *model;   /* path of a checkpoint */
@@ -24,7 +25,8 @@ typedef struct {
     int prefill_rows;    /* most prompt rows of a step; 0 = 512 */
     int64_t max_context; /* tokens of one sequence, prompt and answer; 0 = the model's */
     engine_kv kv;
-    int draft_rows; /* proposals a cycle; -1 = as many as the draft makes */
+    int draft_rows; /* proposals a cycle; -1 = as many as the draft makes; ENGINE_ROWS_AUTO = as
+                     * many as pay, lane by lane (decode/width.h) */
     int queue_size; /* waiting choices; 0 = 256 */
     /* Bytes for kept states, so that a prompt resumes where an earlier one left it; 0 = in
      * proportion to the lanes' memory, -1 = keep nothing. Keys and values need no bytes beyond

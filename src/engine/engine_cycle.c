@@ -1,5 +1,7 @@
 #include "engine/engine_cycle.h"
 
+#include "base/mem.h"
+
 cycle_options engine_cycle_options(const engine_options *o)
 {
     return (cycle_options){
@@ -13,8 +15,26 @@ cycle_options engine_cycle_options(const engine_options *o)
         .kv = o->kv == ENGINE_KV_INT8   ? KV_INT8
               : o->kv == ENGINE_KV_BF16 ? KV_BF16
                                         : KV_F32,
-        .max_draft = o->draft_rows,
+        .max_draft = o->draft_rows == ENGINE_ROWS_AUTO ? -1 : o->draft_rows,
         .on_progress = o->on_progress,
         .progress_ctx = o->progress_ctx,
     };
+}
+
+status engine_open_widths(const engine_options *o, cycle *c, width_policy **out, err *e)
+{
+    *out = NULL;
+    if (o->draft_rows != ENGINE_ROWS_AUTO || cycle_max_draft(c) == 0) return ERR_OK;
+    width_costs costs;
+    status s = cycle_measure(c, &costs);
+    if (s != ERR_OK) {
+        const err *last = &cycle_backend(c)->last;
+        return err_set(e, s, "draft-rows", -1, "a cycle failed while it was measured: %s",
+                       last->code != ERR_OK ? last->msg : status_text(s));
+    }
+    width_policy *p = mem_new(sizeof *p);
+    if (!p) return err_set(e, ERR_NOMEM, "engine", -1, "draft widths");
+    width_init(p, &costs);
+    *out = p;
+    return ERR_OK;
 }

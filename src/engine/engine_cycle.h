@@ -4,10 +4,15 @@
 #define RIPTIDE_ENGINE_ENGINE_CYCLE_H
 
 #include "decode/cycle.h"
+#include "decode/width.h"
 #include "engine/engine.h"
 
 /* Strings are borrowed from o; what only a cycle knows (n_blocks, logit_rows, keeps_layers) is 0.
  */
 cycle_options engine_cycle_options(const engine_options *o);
+
+/* With draft_rows ENGINE_ROWS_AUTO and a draft: measure c and make the policy of its widths; else
+ * *out is NULL. The caller frees *out. Returns  DEVICE, NOMEM */
+status engine_open_widths(const engine_options *o, cycle *c, width_policy **out, err *e);
 
 #endif

@@ -28,7 +28,8 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
          .help = "ref, cpu or cuda, also cpu:avx2 and so on (default: the fastest there is)"},
         {"kv-format", OPTION_CHOICE, &f->kv_format, .choices = "int8|bf16|f32",
          .help = "how keys and values are kept"},
-        {"draft-rows", OPTION_TEXT, &f->draft_rows, .help = "proposals a cycle: auto or 0 to 15"},
+        {"draft-rows", OPTION_TEXT, &f->draft_rows,
+         .help = "proposals a cycle: auto (as many as pay, lane by lane) or 0 to 15"},
         {"prefill-rows", OPTION_TEXT, &f->prefill_rows,
          .help = "most prompt tokens of one step, or all"},
         {"lanes", OPTION_INT, &f->lanes, .min = 1, .max = 64, .help = "sequences at a time"},
@@ -109,8 +110,8 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
                           .max_context = f->max_context};
     TRY(engine_flags_find_model(f, a, &out.model, e));
     TRY(find_draft(f, a, out.model, &out.draft, e));
-    TRY(parse_count(f->draft_rows, "auto", -1, 0, DRAFT_ROWS_MAX, "--draft-rows", &out.draft_rows,
-                    e));
+    TRY(parse_count(f->draft_rows, "auto", ENGINE_ROWS_AUTO, 0, DRAFT_ROWS_MAX, "--draft-rows",
+                    &out.draft_rows, e));
     TRY(parse_count(f->prefill_rows, "all", PREFILL_ALL, 1, PREFILL_ALL, "--prefill-rows",
                     &out.prefill_rows, e));
     out.kv = strcmp(f->kv_format, "int8") == 0   ? ENGINE_KV_INT8

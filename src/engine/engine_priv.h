@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "cache/reuse.h"
 #include "decode/snapshot.h"
+#include "decode/width.h"
 #include "engine/engine.h"
 #include "engine/sequence_priv.h"
 
@@ -20,7 +21,8 @@ struct engine {
     int32_t turn_id;      /* the token that begins a message, or -1 */
     engine_info info;
     const char *draft_name;
-    int width; /* proposals a cycle */
+    int width;            /* most proposals a cycle */
+    width_policy *widths; /* owned; NULL = always the most */
 
     sequence *lanes[ENGINE_LANES_MAX]; /* by slot, NULL = free; engine thread */
     cycle_slice slices[ENGINE_LANES_MAX];

@@ -95,6 +95,7 @@ static status start_lane(engine *e, sequence *s, int slot)
     e->count.n_running++;
     mutex_unlock(&e->lock);
     TRY(cycle_reset(e->cycle, slot));
+    if (e->widths) width_forget(e->widths, slot);
     TRY(engine_cache_start(e, s));
     sample_policy p = sequence_policy(s, e->info.eos, e->info.n_eos, e->bias);
     TRY(cycle_set_policy(e->cycle, slot, &p, e->bias));
@@ -228,8 +229,9 @@ static status advance(engine *e, sequence *s, const cycle_result *r, bool crosse
 
 static status run_cycle(engine *e, int L)
 {
+    width_choose(e->widths, e->step, L);
     TRY(engine_cache_before_cycle(e, L));
-    TRY(cycle_step(e->cycle, e->step, L, e->results));
+    TRY(width_step(e->widths, e->cycle, e->step, L, e->results));
     return engine_cache_after_cycle(e, L);
 }
 

@@ -1,0 +1,130 @@
+/* What cycles cost on this model, backend and machine: a few of them, timed. */
+#include "base/clock.h"
+#include "decode/cycle_priv.h"
+#include "decode/width.h"
+
+/* A point is run again until it took POINT_MS or RUNS_MOST runs, at least twice unless the first
+ * run took SLOW_MS: the first captures a graph, or meets cold caches. Points that can be done
+ * without are left out once ENOUGH_MS are spent. */
+static const double POINT_MS = 30, SLOW_MS = 150, ENOUGH_MS = 400;
+enum { RUNS_MOST = 4 };
+
+typedef struct {
+    cycle *c;
+    width_costs *out;
+    int64_t from_ns;
+    int done[64], n_done; /* lanes * 16 + width */
+    int n_slots;          /* that were used */
+} meter;
+
+/* Lanes at position 0, each in a block of its own, with different tokens. */
+static void fill_lanes(const cycle *c, int L, int width, cycle_lane *lanes)
+{
+    for (int l = 0; l < L; l++)
+        lanes[l] = (cycle_lane){.slot = l,
+                                .anchor = (l * 7919 + 13) % c->files.target.V,
+                                .n_draft = width,
+                                .max_new = width + 1};
+}
+
+/* Milliseconds of the draft's pass alone. */
+static status time_draft(cycle *c, const cycle_lane *lanes, int L, double *ms)
+{
+    TRY(cycle_upload_inputs(c, lanes, L));
+    draft_request r = cycle_draft_request(c, L);
+    TRY(c->be->ops->sync(c->be));
+    int64_t from = clock_ns();
+    TRY(draft_propose(c->drafter, c->target, &r));
+    TRY(c->be->ops->sync(c->be));
+    *ms = clock_ms_since(from);
+    return ERR_OK;
+}
+
+/* The least of some runs: of the whole cycle, and of the draft's pass in it. */
+static status run_point(cycle *c, int L, int width, double *whole, double *pass)
+{
+    cycle_lane lanes[64];
+    cycle_result results[64];
+    double spent = 0;
+    *whole = *pass = 0;
+    fill_lanes(c, L, width, lanes);
+    for (int run = 0; run < RUNS_MOST; run++) {
+        double ms, draft_ms = 0;
+        int64_t from = clock_ns();
+        TRY(cycle_step(c, lanes, L, results));
+        ms = clock_ms_since(from);
+        if (width > 0) TRY(time_draft(c, lanes, L, &draft_ms));
+        if (run == 0 || ms < *whole) *whole = ms;
+        if (run == 0 || draft_ms < *pass) *pass = draft_ms;
+        spent += ms + draft_ms;
+        if (spent > (run == 0 ? SLOW_MS : POINT_MS)) return ERR_OK;
+    }
+    return ERR_OK;
+}
+
+static bool is_new(meter *m, int L, int width)
+{
+    int key = L * 16 + width;
+    for (int i = 0; i < m->n_done; i++)
+        if (m->done[i] == key) return false;
+    m->done[m->n_done++] = key;
+    return true;
+}
+
+/* One point of every curve it belongs to. */
+static status measure(meter *m, int L, int width)
+{
+    double whole, pass;
+    width_costs *o = m->out;
+    if (L > m->c->opt.n_slots || width > o->max_draft || !is_new(m, L, width)) return ERR_OK;
+    if (L > m->n_slots) m->n_slots = L;
+    TRY(run_point(m->c, L, width, &whole, &pass));
+    if (width == 0) {
+        width_curve_add(&o->plain, L, whole);
+        return ERR_OK;
+    }
+    double rest = whole - pass, least = whole / 16;
+    width_curve_add(&o->verify, (double)L * (width + 1), rest > least ? rest : least);
+    if (width == 1) width_curve_add(&o->draft_one, L, pass);
+    if (width == o->max_draft) width_curve_add(&o->draft_all, L, pass);
+    return ERR_OK;
+}
+
+static bool has_time(const meter *m)
+{
+    return clock_ms_since(m->from_ns) < ENOUGH_MS;
+}
+
+static status give_blocks(cycle *c)
+{
+    for (int l = 0; l < c->opt.n_slots; l++) {
+        int32_t block = (int32_t)(l % c->opt.n_blocks);
+        TRY(cycle_set_blocks(c, l, 0, &block, 1));
+        sample_policy greedy = {.temperature = 0, .top_p = 1, .repetition = 1};
+        TRY(cycle_set_policy(c, l, &greedy, NULL));
+    }
+    return ERR_OK;
+}
+
+static status measure_lanes(meter *m, int L)
+{
+    TRY(measure(m, L, 0));
+    TRY(measure(m, L, 1));
+    return measure(m, L, m->out->max_draft);
+}
+
+status cycle_measure(cycle *c, width_costs *out)
+{
+    *out = (width_costs){.max_draft = c->max_draft};
+    meter m = {.c = c, .out = out, .from_ns = clock_ns()};
+    int most = c->opt.n_blocks < c->opt.n_slots ? (int)c->opt.n_blocks : c->opt.n_slots;
+    if (c->opt.max_context < out->max_draft + 1) return ERR_OK;
+    TRY(give_blocks(c));
+    TRY(measure_lanes(&m, 1));
+    if (has_time(&m)) TRY(measure(&m, 1, out->max_draft / 2));
+    if (has_time(&m)) TRY(measure(&m, 1, out->max_draft / 4));
+    if (has_time(&m)) TRY(measure_lanes(&m, most));
+    for (int L = 2; L < most && has_time(&m); L *= 2) TRY(measure_lanes(&m, L));
+    for (int l = 0; l < m.n_slots; l++) TRY(cycle_reset(c, l));
+    return ERR_OK;
+}
