@@ -1,5 +1,7 @@
 #include "engine/engine_cycle.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 cycle_options engine_cycle_options(const engine_options *o)
@@ -24,7 +26,8 @@ cycle_options engine_cycle_options(const engine_options *o)
 status engine_open_widths(const engine_options *o, cycle *c, width_policy **out, err *e)
 {
     *out = NULL;
-    if (o->draft_rows != ENGINE_ROWS_AUTO || cycle_max_draft(c) == 0) return ERR_OK;
+    bool is_ref = strcmp(cycle_backend(c)->name, "ref") == 0;
+    if (o->draft_rows != ENGINE_ROWS_AUTO || cycle_max_draft(c) == 0 || is_ref) return ERR_OK;
     width_costs costs;
     status s = cycle_measure(c, &costs);
     if (s != ERR_OK) {

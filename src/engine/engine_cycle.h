@@ -12,7 +12,8 @@
 cycle_options engine_cycle_options(const engine_options *o);
 
 /* With draft_rows ENGINE_ROWS_AUTO and a draft: measure c and make the policy of its widths; else
- * *out is NULL. The caller frees *out. Returns  DEVICE, NOMEM */
+ * *out is NULL, and so it is on `ref`: nothing there is meant to be fast, and a definition should
+ * run the same way every time. The caller frees *out. Returns  DEVICE, NOMEM */
 status engine_open_widths(const engine_options *o, cycle *c, width_policy **out, err *e);
 
 #endif

@@ -272,5 +272,4 @@ TEST(an_engine_that_chooses_its_widths_gives_the_ids_of_one_without_a_draft)
 {
     expect_same_with_auto("mini-dense", "cpu");
     expect_same_with_auto("mini-moe", "cpu");
-    expect_same_with_auto("mini-dense", "ref");
 }
