@@ -36,6 +36,9 @@ aarch64: ## build for aarch64 and run the tests below the models there, emulated
 aarch64-bins: $(call libs,all) $(filter $(addprefix $(BUILD)/,$(AARCH64_TESTS:.c=) \
 	$(addsuffix /%,$(AARCH64_TESTS))),$(TEST_BINS))
 
+counts: $(BUILD)/tests/model/test_counts ## write tests/counts.csv anew, for review as a diff
+	RIPTIDE_COUNTS_WRITE=tests/counts.csv $<
+
 tests: $(TEST_BINS) $(PROBE_BINS) ## build all tests without running them
 
 bench: $(BENCH_BINS) $(WORKSHOP) ## build the benchmark programs of bench/ and the workshop
@@ -72,4 +75,4 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' tools/targets.mk | expand -t 12
 	@echo "  all         the program \$$(BUILD)/riptide (the default)"
 
-.PHONY: bench clang tests fuzz-bins aarch64 aarch64-bins
+.PHONY: bench clang tests counts fuzz-bins aarch64 aarch64-bins
