@@ -95,6 +95,7 @@ status answer_open(answer *c, generation *g, int index, err *e)
     buf_init(&c->reasoning);
     buf_init(&c->content);
     buf_init(&c->logprobs);
+    if (g->request.prompt != PROMPT_CHAT) return ERR_OK;
     outparse_options o = {.tools = g->tools,
                           .starts_in_reasoning = g->starts_in_reasoning,
                           .emit = take_part,
@@ -165,7 +166,7 @@ static void count_tokens(answer *c, const engine_event *ev)
     const vocab *v = tokenizer_vocab(s->tokens);
     for (int i = 0; i < ev->n_ids; i++) {
         if (ev->ids[i] == s->think_open && s->think_open >= 0) c->is_reasoning = true;
-        c->reasoning_tokens += c->is_reasoning;
+        c->reasoning_tokens += c->is_reasoning && c->parser;
         if (ev->ids[i] == s->think_close && s->think_close >= 0) c->is_reasoning = false;
         if (ev->logprobs && !is_end_token(c, ev->ids[i]))
             put_logprob(&c->logprobs, v, ev->ids[i], &ev->logprobs[i], c->g->request.top_logprobs);
@@ -176,17 +177,27 @@ static void count_tokens(answer *c, const engine_event *ev)
     }
 }
 
+/* Text of the model, and its end. */
+static status feed(answer *c, str text, bool ends, err *e)
+{
+    if (c->parser) {
+        TRY(outparse_feed(c->parser, text, e));
+        return ends ? outparse_finish(c->parser, e) : ERR_OK;
+    }
+    if (text.len > 0) take_part(c, &(outparse_event){.kind = OUTPARSE_CONTENT, .text = text});
+    return ERR_OK;
+}
+
 status answer_take(answer *c, const engine_event *ev, err *e)
 {
     c->usage = ev->usage;
     count_tokens(c, ev);
-    TRY(outparse_feed(c->parser, ev->text, e));
     if (ev->kind == ENGINE_FINISH) {
         c->reason = ev->reason;
         c->stop_string = ev->stop_string;
         c->is_done = true;
-        TRY(outparse_finish(c->parser, e));
     }
+    TRY(feed(c, ev->text, c->is_done, e));
     if (c->is_starved || c->reasoning.failed || c->content.failed || c->logprobs.failed)
         return err_set(e, ERR_NOMEM, "answer", -1, "text");
     for (int i = 0; i < c->n_calls; i++)

@@ -6,7 +6,7 @@
 /* --- counts --------------------------------------------------------------------------------------
  */
 
-static void put_usage(json_writer *w, const generation *g)
+void chat_write_usage(json_writer *w, const generation *g)
 {
     int64_t n_prompt = g->answers[0].usage.prompt_tokens, n_new = 0, n_reasoning = 0;
     int64_t n_cached = g->answers[0].usage.cached_tokens;
@@ -46,7 +46,7 @@ static void put_milli(json_writer *w, const char *key, double v)
     json_double(w, (double)(int64_t)(v * 1000 + 0.5) / 1000);
 }
 
-static void put_timings(json_writer *w, const answer *c)
+void chat_write_timings(json_writer *w, const answer *c)
 {
     const engine_usage *u = &c->usage;
     json_open_object(w);
@@ -87,7 +87,7 @@ static void put_logprobs(json_writer *w, const buf *elements)
 /* --- chunks --------------------------------------------------------------------------------------
  */
 
-static void put_head(json_writer *w, const generation *g, const char *object)
+void chat_write_head(json_writer *w, const generation *g, const char *object)
 {
     json_open_object(w);
     json_key(w, "id");
@@ -112,7 +112,7 @@ static void begin_chunk(chunk *k, const generation *g, const answer *c)
 {
     buf_init(&k->text);
     json_writer_init(&k->w, &k->text);
-    put_head(&k->w, g, "chat.completion.chunk");
+    chat_write_head(&k->w, g, "chat.completion.chunk");
     json_key(&k->w, "choices");
     json_open_array(&k->w);
     json_open_object(&k->w);
@@ -147,7 +147,7 @@ static void end_chunk(chunk *k, const generation *g, answer *c, const char *fini
     }
     if (finish_reason) {
         json_key(w, "timings");
-        put_timings(w, c);
+        chat_write_timings(w, c);
     }
     json_close_object(w);
     if (k->text.failed) out->failed = true;
@@ -238,11 +238,11 @@ void chat_put_usage(buf *out, const generation *g)
     json_writer w;
     buf_init(&text);
     json_writer_init(&w, &text);
-    put_head(&w, g, "chat.completion.chunk");
+    chat_write_head(&w, g, "chat.completion.chunk");
     json_key(&w, "choices");
     json_raw(&w, STR("[]"));
     json_key(&w, "usage");
-    put_usage(&w, g);
+    chat_write_usage(&w, g);
     json_close_object(&w);
     if (text.failed) out->failed = true;
     sse_put_event(out, NULL, buf_str(&text));
@@ -311,14 +311,14 @@ void chat_put_completion(buf *out, const generation *g)
 {
     json_writer w;
     json_writer_init(&w, out);
-    put_head(&w, g, "chat.completion");
+    chat_write_head(&w, g, "chat.completion");
     json_key(&w, "choices");
     json_open_array(&w);
     for (int i = 0; i < g->request.n; i++) put_choice(&w, g, &g->answers[i]);
     json_close_array(&w);
     json_key(&w, "usage");
-    put_usage(&w, g);
+    chat_write_usage(&w, g);
     json_key(&w, "timings");
-    put_timings(&w, &g->answers[0]);
+    chat_write_timings(&w, &g->answers[0]);
     json_close_object(&w);
 }

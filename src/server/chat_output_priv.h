@@ -5,6 +5,7 @@
 #ifndef RIPTIDE_SERVER_CHAT_OUTPUT_PRIV_H
 #define RIPTIDE_SERVER_CHAT_OUTPUT_PRIV_H
 
+#include "base/json.h"
 #include "server/generation_priv.h"
 
 /* The first chunk of a choice: its role. */
@@ -17,5 +18,14 @@ void chat_put_finish(buf *out, const generation *g, answer *c);
 void chat_put_usage(buf *out, const generation *g);
 /* The whole answer as one object. */
 void chat_put_completion(buf *out, const generation *g);
+
+/* --- for completion_output.c ------------------------------------------------------------------
+ */
+
+/* Open an object with id, object, created, model and system_fingerprint. */
+void chat_write_head(json_writer *w, const generation *g, const char *object);
+/* The values of `usage` (of all choices) and `timings`. */
+void chat_write_usage(json_writer *w, const generation *g);
+void chat_write_timings(json_writer *w, const answer *c);
 
 #endif

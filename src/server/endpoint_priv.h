@@ -13,7 +13,11 @@ void endpoint_ready(server *s, conn *c);            /* GET /ready: the model can
 void endpoint_models(server *s, conn *c);           /* GET /v1/models */
 void endpoint_model(server *s, conn *c);            /* GET /v1/models/NAME */
 void endpoint_chat_completions(server *s, conn *c); /* POST /v1/chat/completions */
+void endpoint_completions(server *s, conn *c);      /* POST /v1/completions */
 void endpoint_messages(server *s, conn *c);         /* POST /v1/messages */
 void endpoint_count_tokens(server *s, conn *c);     /* POST /v1/messages/count_tokens */
+void endpoint_tokenize(server *s, conn *c);         /* POST /tokenize */
+void endpoint_detokenize(server *s, conn *c);       /* POST /detokenize */
+void endpoint_apply_template(server *s, conn *c);   /* POST /apply-template */
 
 #endif

@@ -17,12 +17,25 @@
 #include "chat/outparse.h"
 #include "server/server_priv.h"
 
+typedef enum {
+    PROMPT_CHAT, /* what the template makes of `chat` */
+    PROMPT_TEXT,
+    PROMPT_IDS,
+} prompt_kind;
+
 /* What a dialect makes of a body. Everything may borrow the scratch arena. */
 typedef struct {
+    prompt_kind prompt;
     message_set chat;
-    policy policy;      /* checked */
-    int64_t max_tokens; /* 0: what the context leaves */
-    const str *stop;    /* [n_stop] */
+    str text;           /* PROMPT_TEXT */
+    const int32_t *ids; /* PROMPT_IDS [n_ids], all in the vocabulary */
+    int n_ids;
+    bool has_plain_specials; /* PROMPT_TEXT: the text of special tokens is only text */
+    bool ends_open;          /* PROMPT_CHAT: nothing is put behind the last message */
+    bool shows_pieces;       /* /tokenize: with the text of each token */
+    policy policy;           /* checked */
+    int64_t max_tokens;      /* 0: what the context leaves */
+    const str *stop;         /* [n_stop] */
     int n_stop, n;
     int top_logprobs;
     bool wants_logprobs, streams, includes_usage;
@@ -49,7 +62,7 @@ typedef struct {
 typedef struct {
     generation *g;
     int index;
-    outparse *parser;
+    outparse *parser; /* NULL: all is content, as it is after a prompt that is no chat */
     buf reasoning, content;
     answer_call *calls; /* owned [n_calls] */
     int n_calls, calls_cap;
@@ -137,7 +150,8 @@ typedef struct {
     const template_caps *caps;
 } chat_context;
 
-/* False, with the error in *a, when the model has no chat template. Any thread. */
+void generation_fill_context(const generation *g, chat_context *x); /* caps NULL: no template */
+/* The same; false, with the error in *a, when the model has no chat template. Any thread. */
 bool generation_get_context(const generation *g, chat_context *x, api_error *a);
 
 /* Whether `model` of the body is absent or a name of our model; else *a says so. Any thread. */

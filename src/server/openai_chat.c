@@ -41,12 +41,7 @@ static void end(generation *g)
 
 static void fail(generation *g, const api_error *a)
 {
-    buf text;
-    buf_init(&text);
-    api_error_put_openai(&text, a);
-    if (!text.failed) sse_put_event(&g->out, NULL, buf_str(&text));
-    buf_fini(&text);
-    sse_put_event(&g->out, NULL, STR("[DONE]"));
+    sse_put_failure(&g->out, a);
 }
 
 static void keep_alive(generation *g)

@@ -1,5 +1,8 @@
 /* A request's way from bytes to token ids, on a helper thread: JSON, the dialect's fields, the
  * chat template, the tokenizer. Reads the server only where nothing changes. */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/mem.h"
 #include "server/fields_priv.h"
 #include "server/generation_priv.h"
@@ -34,20 +37,22 @@ bool generation_check_model(const server *s, const json *body, api_error *a)
     return false;
 }
 
-bool generation_get_context(const generation *g, chat_context *x, api_error *a)
+void generation_fill_context(const generation *g, chat_context *x)
 {
     const server *s = g->server;
-    if (!s->template) {
-        api_error_set(a, 400, "invalid_request_error", "messages",
-                      "the model has no chat template");
-        return false;
-    }
     *x = (chat_context){.defaults = &s->about->defaults,
                         .V = s->about->V,
                         .choices_max = s->opt.choices_max,
                         .seed = g->seed,
-                        .caps = template_get_caps(s->template)};
-    return true;
+                        .caps = s->template ? template_get_caps(s->template) : NULL};
+}
+
+bool generation_get_context(const generation *g, chat_context *x, api_error *a)
+{
+    generation_fill_context(g, x);
+    if (x->caps) return true;
+    api_error_set(a, 400, "invalid_request_error", "messages", "the model has no chat template");
+    return false;
 }
 
 /* *is_more: there are more tokens than are counted. */
@@ -71,17 +76,39 @@ static status encode(generation *g, const buf *text, const segments *parts, bool
 static status render(generation *g, buf *text, segments *parts, err *e)
 {
     const server *s = g->server;
-    if (!s->template)
-        return err_set(e, ERR_UNSUPPORTED, "messages", -1, "the model has no chat template");
     template_input in = {
         .messages = g->request.chat.messages,
         .tools = g->request.chat.tools,
         .kwargs = g->request.chat.kwargs,
         .bos_token = s->about->bos_token,
         .eos_token = s->about->eos_token,
-        .add_generation_prompt = true,
+        .add_generation_prompt = !g->request.ends_open,
     };
     return template_render(s->template, &in, text, parts, e);
+}
+
+/* The prompt of the request as text and ids; no text where it was given as ids. */
+static status make_prompt(generation *g, buf *text, bool *is_more, err *e)
+{
+    const generation_request *r = &g->request;
+    segments parts;
+    status s = ERR_OK;
+    segments_init(&parts);
+    if (r->prompt == PROMPT_CHAT) {
+        s = render(g, text, &parts, e);
+        if (s == ERR_OK) s = encode(g, text, &parts, is_more, e);
+    } else if (r->prompt == PROMPT_TEXT) {
+        segment all = {.len = r->text.len, .is_template = !r->has_plain_specials};
+        buf_put_str(text, r->text);
+        s = text->failed ? err_set(e, ERR_NOMEM, "prompt", -1, "copy")
+                         : encode(g, text, &(segments){&all, 1}, is_more, e);
+    } else if (!token_ids_reserve(&g->ids, r->n_ids)) {
+        s = err_set(e, ERR_NOMEM, "prompt", -1, "%d ids", r->n_ids);
+    } else {
+        for (int i = 0; i < r->n_ids; i++) token_ids_push(&g->ids, r->ids[i]);
+    }
+    segments_fini(&parts);
+    return s;
 }
 
 /* The dialect names the stop string that ended an answer. */
@@ -127,6 +154,7 @@ static void check_prompt(generation *g, status s, bool is_more, const err *e)
 {
     int64_t context = g->server->about->max_context;
     bool has_limit = !g->dialect->prepared, is_over = s == ERR_OK && g->ids.n >= context;
+    bool is_chat = g->request.prompt == PROMPT_CHAT;
     if (is_more || (has_limit && is_over))
         (g->dialect->overflow ? g->dialect->overflow : set_overflow)(
             &g->error, context, is_more ? PROMPT_TOKENS_MAX : g->ids.n, is_more);
@@ -134,25 +162,24 @@ static void check_prompt(generation *g, status s, bool is_more, const err *e)
         generation_explain(g, e, &g->error);
     else if (g->ids.n == 0 && has_limit)
         api_error_set(&g->error, 400, "invalid_request_error", "messages", "the prompt is empty");
+    if (!is_chat && strcmp(g->error.param, "messages") == 0)
+        snprintf(g->error.param, sizeof g->error.param, "prompt");
 }
 
 static void tokenise(generation *g)
 {
     buf text;
-    segments parts;
     err e = {0};
     bool is_more = false;
     buf_init(&text);
-    segments_init(&parts);
-    status s = render(g, &text, &parts, &e);
-    if (s == ERR_OK) s = encode(g, &text, &parts, &is_more, &e);
+    status s = make_prompt(g, &text, &is_more, &e);
     if (s == ERR_OK) s = keep_tools(g, &e);
     if (s == ERR_OK) s = keep_stops(g, &e);
-    g->starts_in_reasoning = s == ERR_OK && outparse_is_open_think(buf_str(&text));
+    g->starts_in_reasoning = s == ERR_OK && g->request.prompt == PROMPT_CHAT &&
+                             outparse_is_open_think(buf_str(&text));
     g->n_prompt = g->ids.n;
     check_prompt(g, s, is_more, &e);
     if (!g->error.http && g->dialect->prepared) g->dialect->prepared(g, buf_str(&text));
-    segments_fini(&parts);
     buf_fini(&text);
 }
 

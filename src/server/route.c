@@ -10,8 +10,12 @@ static const route routes[] = {
     {METHOD_GET, "/v1/models", endpoint_models, false, false},
     {METHOD_GET, "/v1/models/", endpoint_model, false, false},
     {METHOD_POST, "/v1/chat/completions", endpoint_chat_completions, false, true},
+    {METHOD_POST, "/v1/completions", endpoint_completions, false, true},
     {METHOD_POST, "/v1/messages", endpoint_messages, false, true},
     {METHOD_POST, "/v1/messages/count_tokens", endpoint_count_tokens, false, true},
+    {METHOD_POST, "/tokenize", endpoint_tokenize, false, true},
+    {METHOD_POST, "/detokenize", endpoint_detokenize, false, true},
+    {METHOD_POST, "/apply-template", endpoint_apply_template, false, true},
 };
 enum { N_ROUTES = sizeof routes / sizeof *routes };
 

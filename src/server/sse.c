@@ -15,3 +15,16 @@ void sse_put_comment(buf *out, const char *text)
 {
     buf_printf(out, ": %s\n\n", text);
 }
+
+void sse_put_failure(buf *out, const api_error *a)
+{
+    buf text;
+    buf_init(&text);
+    api_error_put_openai(&text, a);
+    if (text.failed)
+        out->failed = true;
+    else
+        sse_put_event(out, NULL, buf_str(&text));
+    buf_fini(&text);
+    sse_put_event(out, NULL, STR("[DONE]"));
+}

@@ -5,12 +5,15 @@
 #ifndef RIPTIDE_SERVER_SSE_PRIV_H
 #define RIPTIDE_SERVER_SSE_PRIV_H
 
-#include "base/buf.h"
+#include "server/api_error_priv.h"
 
 /* name     NULL: only data
  * data     without line breaks: JSON as json_writer makes it, or [DONE] */
 void sse_put_event(buf *out, const char *name, str data);
 
 void sse_put_comment(buf *out, const char *text);
+
+/* How OpenAI's streams end when something failed: the error, then [DONE]. */
+void sse_put_failure(buf *out, const api_error *a);
 
 #endif

@@ -131,6 +131,22 @@ await test('choices_and_logprobs', async () => {
   assert.equal(new Set(one.choices.map((c) => c.message.content)).size, 3);
 });
 
+await test('completions', async () => {
+  const body = { model, prompt: '<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n<think>\n', temperature: 0, max_tokens: 200 };
+  const whole = await client.completions.create(body);
+  assert.equal(whole.object, 'text_completion');
+  assert.match(whole.choices[0].text, /<\/think>[^]*42/);
+  assert.equal(whole.choices[0].finish_reason, 'stop');
+  const stream = await client.completions.create({ ...body, stream: true, stream_options: { include_usage: true } });
+  let text = '', usage;
+  for await (const chunk of stream) {
+    text += chunk.choices[0]?.text ?? '';
+    usage = chunk.usage ?? usage;
+  }
+  assert.equal(text, whole.choices[0].text);
+  assert.deepEqual(usage, whole.usage);
+});
+
 await test('aborted_stream', async () => {
   const endless = { model, ignore_eos: true, stream: true, messages: ask('Tell a story of 9 days about Juno in Lima.') };
   const stream = await client.chat.completions.create(endless);
