@@ -39,13 +39,14 @@ static void put_stop(json_writer *w, const generation *g, const answer *c)
 static void put_usage(json_writer *w, const generation *g, const answer *c)
 {
     bool has_output = c && !g->request.is_warm_up;
+    int64_t n_cached = c ? c->usage.cached_tokens : 0;
     json_open_object(w);
-    json_key(w, "input_tokens");
-    json_int(w, g->n_prompt);
+    json_key(w, "input_tokens"); /* what was read from the cache is not among them */
+    json_int(w, g->n_prompt - n_cached);
     json_key(w, "cache_creation_input_tokens");
     json_int(w, 0);
     json_key(w, "cache_read_input_tokens");
-    json_int(w, 0);
+    json_int(w, n_cached);
     json_key(w, "output_tokens");
     json_int(w, has_output ? c->usage.completion_tokens : 0);
     json_key(w, "output_tokens_details");

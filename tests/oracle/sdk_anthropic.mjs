@@ -17,6 +17,7 @@ const tools = [
   name, description, input_schema: { type: 'object', properties, required: Object.keys(properties) },
 }));
 const addition = { model, max_tokens: 500, temperature: 0, tools, thinking, messages: ask('Use the tool to add 417 and 288.') };
+const inputOf = ({ usage }) => usage.input_tokens + usage.cache_read_input_tokens;
 const textOf = (message) => message.content.filter((b) => b.type === 'text').map((b) => b.text).join('');
 
 await test('message', async () => {
@@ -99,9 +100,11 @@ await test('stream_equals_whole', async () => {
   for (const body of [sum, { ...sum, thinking }, addition, { ...sum, stop_sequences: ['4'] }]) {
     const whole = await client.messages.create(body);
     const final = await client.messages.stream(body).finalMessage();
-    const shape = ({ content, stop_reason, stop_sequence, usage }) => ({
-      stop_reason, stop_sequence, input: usage.input_tokens, output: usage.output_tokens,
-      content: content.map((b) => (b.type === 'tool_use' ? { ...b, id: '' } : b)) });
+    const shape = (message) => {
+      const { content, stop_reason, stop_sequence, usage } = message;
+      return { stop_reason, stop_sequence, input: inputOf(message), output: usage.output_tokens,
+      content: content.map((b) => (b.type === 'tool_use' ? { ...b, id: '' } : b)) };
+    };
     assert.deepEqual(shape(final), shape(whole));
   }
 });
@@ -146,12 +149,21 @@ await test('count_tokens', async () => {
     messages: ask('What is 12 + 30?') };
   const { input_tokens } = await client.messages.countTokens(body);
   const answer = await client.messages.create({ ...body, max_tokens: 5 });
-  assert.equal(answer.usage.input_tokens, input_tokens);
+  assert.equal(inputOf(answer), input_tokens);
   assert.equal(answer.stop_reason, 'max_tokens');
   const bare = await client.messages.countTokens({ model, messages: ask('What is 12 + 30?') });
   assert.ok(bare.input_tokens < input_tokens);
   const long = await client.messages.countTokens({ model, messages: ask('lantern '.repeat(9000)) });
   assert.ok(long.input_tokens > 9000); // more than the context, and still counted
+});
+
+await test('a_long_prompt_is_read_from_the_cache', async () => {
+  const body = { ...sum, max_tokens: 2, system: 'lantern '.repeat(300) };
+  const first = await client.messages.create(body);
+  const again = await client.messages.stream(body).finalMessage();
+  assert.equal(first.usage.cache_read_input_tokens, 0);
+  assert.ok(again.usage.cache_read_input_tokens >= 256);
+  assert.equal(inputOf(again), inputOf(first));
 });
 
 // One client puts another checksum there on every turn.

@@ -58,6 +58,11 @@ TEST(a_message_has_the_prompt_that_chat_would_have)
                       "{'type':'integer'}},'required':['a','b']}}}]}"),
         200);
     assert_int_equal(serve_int(serve_json(f), "usage/prompt_tokens"), n);
+    /* Asked again, most of it is read from the cache. */
+    a = message("{'max_tokens':2,'system':'Be brief.'," TOOLS "," HI "}");
+    int64_t n_cached = serve_int(a, "usage/cache_read_input_tokens");
+    assert_true(n > 64 && n_cached >= 64);
+    assert_int_equal(serve_int(a, "usage/input_tokens") + n_cached, n);
     serve_close(f);
 }
 
