@@ -14,6 +14,7 @@ typedef struct {
 static const bench_row table[] = {
     {"make-model", bench_make_model, "write a random-weight checkpoint of a real shape"},
     {"decode-profile", bench_decode_profile, "time, bytes and share of the floor per stage"},
+    {"agent-replay", bench_agent_replay, "a growing session and what the prompt cache makes of it"},
 };
 
 static void print_usage(FILE *to)

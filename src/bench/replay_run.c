@@ -1,0 +1,164 @@
+/* The session of a replay. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "bench/replay_priv.h"
+
+enum { WARM_TOKENS = 14500, LAST_TOKENS = 31700, OTHER_TOKENS = 2000 };
+
+typedef struct {
+    const replay_request *r;
+    replay_record *out;
+    void (*on_row)(const replay_row *);
+    engine *en;
+    token_ids text;   /* what a session's prompts are cut from */
+    token_ids prompt; /* of the session so far */
+    /* of the request under way */
+    replay_row *row;
+    int64_t start_ns, first_ns;
+    err failure;
+    token_ids answer;
+} replay;
+
+static void on_event(void *ctx, const engine_event *ev)
+{
+    replay *p = ctx;
+    replay_row *row = p->row;
+    if (ev->kind == ENGINE_TOKENS && row->n_new == 0) {
+        p->first_ns = clock_ns();
+        row->first_ms = (double)(p->first_ns - p->start_ns) * 1e-6;
+    }
+    for (int i = 0; i < ev->n_ids; i++, row->n_new++)
+        if (!token_ids_push(&p->answer, ev->ids[i]))
+            err_set(&p->failure, ERR_NOMEM, "agent-replay", -1, "an answer");
+    if (ev->kind != ENGINE_FINISH) return;
+    if (ev->error) p->failure = *ev->error;
+    row->n_prompt = ev->usage.prompt_tokens;
+    row->n_cached = ev->usage.cached_tokens;
+    row->decode_ms = clock_ms_since(p->first_ns);
+    if (ev->usage.cycles > 0) row->per_cycle = (double)row->n_new / (double)ev->usage.cycles;
+}
+
+static status ask(replay *p, const char *name, const int32_t *ids, int n_ids, err *e)
+{
+    engine_request q = {.ids = ids,
+                        .n_ids = n_ids,
+                        .max_tokens = p->r->n_new,
+                        .n = 1,
+                        .policy = policy_neutral(),
+                        .on_event = on_event,
+                        .ctx = p};
+    q.policy.temperature = p->r->temperature;
+    q.policy.seed = 1;
+    q.policy.ignore_eos = true;
+    p->row = &p->out->rows[p->out->n];
+    *p->row = (replay_row){0};
+    snprintf(p->row->name, sizeof p->row->name, "%s", name);
+    p->answer.n = 0;
+    uint64_t id;
+    p->start_ns = clock_ns();
+    TRY(engine_submit(p->en, &q, &id, e));
+    while (engine_step(p->en)) continue;
+    if (p->failure.code != ERR_OK) {
+        *e = p->failure;
+        return e->code;
+    }
+    p->row->output = hash_bytes(p->answer.ptr, (size_t)p->answer.n * sizeof *p->answer.ptr, 0);
+    p->out->n++;
+    if (p->on_row) p->on_row(p->row);
+    return ERR_OK;
+}
+
+static status append(token_ids *to, const int32_t *ids, int64_t n, err *e)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!token_ids_push(to, ids[i])) return err_set(e, ERR_NOMEM, "agent-replay", -1, "prompt");
+    return ERR_OK;
+}
+
+/* Lines of code like no other, more than n tokens of them. */
+static status make_text(replay *p, int64_t n, err *e)
+{
+    static const char *const verbs[] = {"read", "sort", "swap", "count", "merge", "print", "check"};
+    static const char *const nouns[] = {"list", "file", "name", "word", "row", "item"};
+    buf line;
+    buf_init(&line);
+    status s = ERR_OK;
+    for (int i = 0; s == ERR_OK && p->text.n < n; i++) {
+        buf_clear(&line);
+        buf_printf(&line, "def %s_%s_%d(a, b):\n    return %d * a + b[%d]\n\n", verbs[i % 7],
+                   nouns[i / 7 % 6], i, i * 7 % 97, i % 13);
+        s = tokenizer_encode(engine_tokenizer(p->en), buf_str(&line), false, 0, &p->text, e);
+    }
+    buf_fini(&line);
+    return s;
+}
+
+/* The append-only part; p->prompt is then the last prompt. */
+static status run_appends(replay *p, int64_t n_warm, int64_t n_last, err *e)
+{
+    TRY(append(&p->prompt, p->text.ptr, n_warm, e));
+    TRY(ask(p, "warm-up", p->prompt.ptr, p->prompt.n, e));
+    for (int i = 1; i <= REPLAY_APPENDS; i++) {
+        int64_t want = n_warm + (n_last - n_warm) * i / REPLAY_APPENDS;
+        TRY(append(&p->prompt, p->answer.ptr, p->answer.n, e));
+        if (p->prompt.n < want)
+            TRY(append(&p->prompt, p->text.ptr + p->prompt.n, want - p->prompt.n, e));
+        char name[24];
+        snprintf(name, sizeof name, "append %d", i);
+        TRY(ask(p, name, p->prompt.ptr, p->prompt.n, e));
+    }
+    return ERR_OK;
+}
+
+static status run_session(replay *p, err *e)
+{
+    int64_t n_warm = (int64_t)(WARM_TOKENS * p->r->scale),
+            n_last = (int64_t)(LAST_TOKENS * p->r->scale),
+            n_other = (int64_t)(OTHER_TOKENS * p->r->scale) + 1;
+    TRY(make_text(p, n_last + n_other, e));
+    TRY(run_appends(p, n_warm, n_last, e));
+    int32_t *ids = p->prompt.ptr;
+    int n = p->prompt.n;
+    TRY(ask(p, "repeat", ids, n, e));
+    int32_t was = ids[n / 2];
+    ids[n / 2] = p->text.ptr[0] == was ? p->text.ptr[1] : p->text.ptr[0];
+    TRY(ask(p, "changed half way", ids, n, e));
+    ids[n / 2] = was;
+    TRY(ask(p, "shortened", ids, n * 2 / 3, e));
+    TRY(ask(p, "another agent", p->text.ptr + p->text.n - n_other, (int)n_other, e));
+    TRY(ask(p, "repeat again", ids, n, e));
+    p->out->cache = engine_stats(p->en).cache;
+    return ERR_OK;
+}
+
+static status run_cold(replay *p, err *e)
+{
+    engine_options o = p->r->engine;
+    o.cache_bytes = -1;
+    uint64_t want = p->row->output;
+    engine_close(p->en);
+    p->en = NULL;
+    TRY(engine_open(&p->en, &o, e));
+    TRY(ask(p, "cold", p->prompt.ptr, p->prompt.n, e));
+    p->out->is_same = p->row->output == want;
+    return ERR_OK;
+}
+
+status replay_run(const replay_request *r, replay_record *out, void (*on_row)(const replay_row *),
+                  err *e)
+{
+    replay p = {.r = r, .out = out, .on_row = on_row};
+    *out = (replay_record){0};
+    status s = engine_open(&p.en, &r->engine, e);
+    if (s == ERR_OK) s = run_session(&p, e);
+    if (s == ERR_OK) s = run_cold(&p, e);
+    engine_close(p.en);
+    token_ids_fini(&p.text);
+    token_ids_fini(&p.prompt);
+    token_ids_fini(&p.answer);
+    return s;
+}

@@ -1,0 +1,45 @@
+/* A small replay of the bundled model: what each request takes over, and that it does not show. */
+#include "bench/replay_priv.h"
+
+#include "support/test.h"
+
+static int n_seen;
+
+static void count_row(const replay_row *row)
+{
+    assert_true(row->n_new > 0 && row->first_ms > 0);
+    n_seen++;
+}
+
+TEST(a_session_is_taken_over_request_after_request)
+{
+    static replay_record rec;
+    replay_request r = {.engine = {.model = "models/mini-dense",
+                                   .draft = "models/mini-dense-dflash2",
+                                   .backend = "cpu",
+                                   .n_threads = 2,
+                                   .n_lanes = 1,
+                                   .prefill_rows = 128,
+                                   .max_context = 512,
+                                   .draft_rows = -1},
+                        .scale = 0.012,
+                        .n_new = 3};
+    err e = {0};
+    CHECK_OK(replay_run(&r, &rec, count_row, &e), &e);
+    assert_int_equal(rec.n, REPLAY_APPENDS + 7);
+    assert_int_equal(n_seen, rec.n);
+    assert_true(rec.is_same);
+    assert_int_equal(rec.rows[0].n_cached, 0);
+    for (int i = 1; i <= REPLAY_APPENDS; i++) {
+        const replay_row *row = &rec.rows[i], *before = row - 1;
+        assert_true(row->n_prompt > before->n_prompt);
+        assert_true(row->n_cached >= (before->n_prompt - 1) / 64 * 64);
+    }
+    const replay_row *again = &rec.rows[REPLAY_APPENDS + 1], *cold = &rec.rows[rec.n - 1];
+    assert_string_equal(again->name, "repeat");
+    assert_int_equal(again->n_cached, (again->n_prompt - 1) / 64 * 64);
+    assert_true(again->output == rec.rows[REPLAY_APPENDS].output);
+    assert_string_equal(cold->name, "cold");
+    assert_int_equal(cold->n_cached, 0);
+    assert_true(cold->output == again->output);
+}
