@@ -131,7 +131,9 @@ bool engine_cache_should_wait(engine *e, sequence *s)
         best = n;
         ahead = lane;
     }
-    if (!ahead || best < reuse_peek(e->reuse, r->ids, r->n_ids) + WAIT_BLOCKS) return false;
+    /* Little is not worth beginning to wait for; who waits takes all there will be. */
+    int least = s->has_waited ? 1 : WAIT_BLOCKS;
+    if (!ahead || best < reuse_peek(e->reuse, r->ids, r->n_ids) + least) return false;
     plan_add(ahead, best);
     if (!s->has_waited) e->n_waits++;
     s->has_waited = true;
