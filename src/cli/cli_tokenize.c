@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/command_priv.h"
 #include "engine/engine_flags.h"
+#include "engine/engine_tokenizer.h"
 #include "load/load.h"
 
 enum { TEXT_MAX = 256 << 20 };
@@ -16,16 +17,14 @@ typedef struct {
 static status tokenize(void *flags, arena *a, buf *out, err *e)
 {
     const tokenize_flags *f = flags;
-    const char *model;
+    const char *path;
     load_model files;
     tokenizer *t = NULL;
     token_ids ids = {0};
     str input = str_from(f->text);
-    TRY(engine_flags_find_model(&f->f, a, &model, e));
-    TRY(load_model_peek(&files, model, e));
-    status s = files.tokenizer_json.len > 0
-                   ? tokenizer_open(&t, files.tokenizer_json, "tokenizer.json", e)
-                   : err_set(e, ERR_FORMAT, model, -1, "has no tokenizer.json");
+    TRY(engine_flags_find_model(&f->f, a, &path, e));
+    TRY(load_model_peek(&files, path, e));
+    status s = engine_tokenizer_open(&t, &files, e);
     if (s == ERR_OK && !f->text) s = file_read_stdin(a, TEXT_MAX, &input, e);
     if (s == ERR_OK) s = tokenizer_encode(t, input, !f->is_plain, 0, &ids, e);
     if (s == ERR_OK) {

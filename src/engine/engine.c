@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "engine/engine_cache_priv.h"
 #include "engine/engine_cycle.h"
+#include "engine/engine_tokenizer.h"
 
 enum { PREFILL_ROWS_DEFAULT = 512, QUEUE_DEFAULT = 256 };
 
@@ -19,9 +20,7 @@ static status open_parts(engine *e, err *out)
     cycle_options c = engine_cycle_options(o);
     TRY(cycle_open(&e->cycle, &c, out));
     const load_model *files = cycle_files(e->cycle);
-    if (files->tokenizer_json.len == 0)
-        return err_set(out, ERR_FORMAT, o->model, -1, "has no tokenizer.json");
-    TRY(tokenizer_open(&e->tok, files->tokenizer_json, "tokenizer.json", out));
+    TRY(engine_tokenizer_open(&e->tok, files, out));
     TRY(engine_cache_open(e, out));
     e->width = cycle_max_draft(e->cycle);
     TRY(engine_open_widths(o, e->cycle, &e->widths, out));

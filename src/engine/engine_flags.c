@@ -21,9 +21,9 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
 {
     option_row all[ENGINE_FLAG_ROWS] = {
         {"model", OPTION_TEXT, &f->model,
-         .help = "folder of a checkpoint (default: the bundled mini-dense)"},
+         .help = "folder of a checkpoint, or a GGUF file (default: the bundled mini-dense)"},
         {"draft-model", OPTION_TEXT, &f->draft_model,
-         .help = "folder of a DFlash draft, or none (default: MODEL-dflash2 beside MODEL)"},
+         .help = "folder or GGUF file of a DFlash draft, or none (default: MODEL-dflash2 beside)"},
         {"backend", OPTION_TEXT, &f->backend,
          .help = "ref, cpu or cuda, also cpu:avx2 and so on (default: the fastest there is)"},
         {"kv-format", OPTION_CHOICE, &f->kv_format, .choices = "int8|bf16|f32",
@@ -79,8 +79,13 @@ static status find_draft(const engine_flags *f, arena *a, const char *model, con
         return ERR_OK;
     }
     char beside[4096];
-    int n = snprintf(beside, sizeof beside, "%s-dflash2", model);
-    if (n > 0 && n < (int)sizeof beside && file_is_dir(beside)) {
+    str name = str_from(model), end = STR(".gguf");
+    bool is_file = str_ends(name, end);
+    if (is_file) name.len -= end.len;
+    int n = name.len > sizeof beside ? -1
+                                     : snprintf(beside, sizeof beside, "%.*s-dflash2%s",
+                                                STR_ARG(name), is_file ? end.ptr : "");
+    if (n > 0 && n < (int)sizeof beside && (is_file ? file_exists(beside) : file_is_dir(beside))) {
         *path = arena_copy(a, beside, (size_t)n);
         if (!*path) return err_set(e, ERR_NOMEM, "draft-model", -1, "path");
     }

@@ -1,6 +1,6 @@
 /* arch: the hyper-parameters of a target or a draft, every one range-checked when read.
  *
- * Filled from config.json (hf_config.c) today, from GGUF metadata later; the rest of the program
+ * Filled from config.json (hf_config.c) or GGUF metadata (gguf_config.c); the rest of the program
  * sees only this. Plain data, copied freely. Letters as in design.md. */
 #ifndef RIPTIDE_LOAD_ARCH_H
 #define RIPTIDE_LOAD_ARCH_H
@@ -37,6 +37,7 @@ typedef struct {
     int64_t max_position;
     bool is_tied;         /* lm_head = embed_tokens */
     bool has_norm_offset; /* the files hold w, the norm multiplies by 1 + w (raw HF) */
+    bool has_neg_decay;   /* "A_log" tensors hold -exp(A_log) already (GGUF) */
     int n_eos;
     int32_t eos[ARCH_EOS_MAX]; /* every stop id: config and generation_config */
     int32_t pad_id;            /* or -1 */

@@ -114,6 +114,15 @@ status gguf_open(gguf **out, const char *path, err *e)
     return s;
 }
 
+bool gguf_has_magic(const char *path)
+{
+    file_map map = {0};
+    if (file_map_open(&map, path, NULL) != ERR_OK) return false;
+    bool has = map.n_bytes >= 4 && memcmp(map.ptr, "GGUF", 4) == 0;
+    file_map_close(&map);
+    return has;
+}
+
 void gguf_close(gguf *g)
 {
     if (!g) return;

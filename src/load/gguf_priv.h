@@ -55,6 +55,9 @@ typedef struct {
 
 typedef struct gguf gguf;
 
+/* Whether a file begins with "GGUF"; false also when it cannot be read. */
+bool gguf_has_magic(const char *path);
+
 /* Map `path` and read its tables.
  *
  * Returns  IO; FORMAT with where = path, pos = byte offset, and key or tensor and reason in msg;

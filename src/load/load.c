@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "load/gguf_texts_priv.h"
 #include "load/hf_config_priv.h"
 #include "load/norm_offset_priv.h"
 #include "load/sidecar_priv.h"
@@ -33,17 +34,53 @@ static const char *take_name(arena *mem, const char *path)
     return arena_copy(mem, "model", 5);
 }
 
-static status find_directory(load_model *m, const char *path, err *e)
+/* A GGUF file is known by its first bytes: Ollama keeps such files under a digest. */
+static status find_path(load_model *m, const char *path, bool *is_gguf, err *e)
 {
+    str end = STR(".gguf");
     m->path = arena_copy(&m->mem, path, strlen(path));
     m->name = m->path ? take_name(&m->mem, m->path) : NULL;
     if (!m->name) return fail_memory(path, e);
     const char *where = safetensors_where(path);
     if (file_is_dir(path)) return ERR_OK;
-    if (!file_exists(path))
-        return err_set(e, ERR_IO, where, -1, "there is no such model directory");
-    return err_set(e, ERR_UNSUPPORTED, where, -1,
-                   "is a file: a model is a directory with config.json and model.safetensors");
+    if (!file_exists(path)) return err_set(e, ERR_IO, where, -1, "there is no such model");
+    *is_gguf = str_ends(str_from(path), end) || gguf_has_magic(path);
+    if (!*is_gguf)
+        return err_set(e, ERR_UNSUPPORTED, where, -1,
+                       "is a file, and no GGUF file: a model is one, or a directory with config.json "
+                       "and model.safetensors");
+    str name = str_from(m->name);
+    if (str_ends(name, end)) m->name = arena_copy(&m->mem, name.ptr, name.len - end.len);
+    return m->name ? ERR_OK : fail_memory(path, e);
+}
+
+static status read_gguf(load_model *m, gguf_set *parts, bool wants_weights, err *e)
+{
+    gguf_config c;
+    TRY(gguf_config_parse(&c, parts, e));
+    m->is_draft = c.is_draft;
+    m->target = c.target;
+    m->draft = c.draft;
+    m->sampling = c.sampling;
+    m->format = "gguf";
+    TRY(gguf_texts_read(m, parts->files[0], e));
+    if (!m->is_draft && m->tokenizer.n_pieces > m->target.V)
+        return err_set(e, ERR_FORMAT, safetensors_where(m->path), -1,
+                       "key 'tokenizer.ggml.tokens' has %d entries, the embedding %d rows",
+                       m->tokenizer.n_pieces, m->target.V);
+    if (!wants_weights) return ERR_OK;
+    TRY(gguf_weights_open(&m->weights, parts, &c, e));
+    if (m->is_draft) return norm_offset_check_draft(m->weights, &m->draft, e);
+    return norm_offset_find(m->weights, &m->target, &m->target.has_norm_offset, e);
+}
+
+static status open_gguf(load_model *m, bool wants_weights, err *e)
+{
+    gguf_set parts;
+    TRY(gguf_set_open(&parts, m->path, e));
+    status s = read_gguf(m, &parts, wants_weights, e);
+    gguf_set_close(&parts); /* empty when the weights took them over */
+    return s;
 }
 
 static status read_config(load_model *m, arena *scratch, hf_config *c, err *e)
@@ -73,18 +110,29 @@ static status read_weights(load_model *m, hf_config *c, err *e)
     return ERR_OK;
 }
 
+static status open_directory(load_model *m, bool wants_weights, err *e)
+{
+    hf_config c;
+    arena scratch;
+    arena_init(&scratch, 0);
+    status s = read_config(m, &scratch, &c, e);
+    if (s == ERR_OK && wants_weights) s = read_weights(m, &c, e);
+    arena_fini(&scratch);
+    return s;
+}
+
 static status open_model(load_model *out, const char *path, bool wants_weights, err *e)
 {
     load_model m = {0};
-    hf_config c;
-    arena scratch;
+    bool is_gguf = false;
     arena_init(&m.mem, 0);
-    arena_init(&scratch, 0);
     m.tokenizer_json = m.chat_template = m.bos_token = m.eos_token = STR("");
-    status s = find_directory(&m, path, e);
-    if (s == ERR_OK) s = read_config(&m, &scratch, &c, e);
-    if (s == ERR_OK && wants_weights) s = read_weights(&m, &c, e);
-    arena_fini(&scratch);
+    m.tokenizer.pretokenizer = STR("");
+    status s = find_path(&m, path, &is_gguf, e);
+    if (s == ERR_OK && is_gguf)
+        s = open_gguf(&m, wants_weights, e);
+    else if (s == ERR_OK)
+        s = open_directory(&m, wants_weights, e);
     if (s != ERR_OK) {
         load_model_close(&m);
         *out = (load_model){0};

@@ -1,7 +1,7 @@
 /* load: look at a path, pick the format, and give back everything a model directory says.
  *
- * The only file that knows all formats. Today: directories of safetensors with config.json, MLX
- * affine or plain Hugging Face. Files are mapped, never copied whole.
+ * The only file that knows all formats: directories of safetensors with config.json, MLX affine or
+ * plain Hugging Face, and GGUF files, whole or in parts. Files are mapped, never copied whole.
  * Thread: open and close on one thread; the content is read-only. */
 #ifndef RIPTIDE_LOAD_LOAD_H
 #define RIPTIDE_LOAD_LOAD_H
@@ -12,24 +12,35 @@
 #include "load/arch.h"
 #include "load/weights.h"
 
+/* The tokenizer of a GGUF file, as token/tokenizer.h takes it; n_pieces is 0 when there is none. */
+typedef struct {
+    const str *pieces;    /* [n_pieces] */
+    const int32_t *types; /* [n_pieces] 1 normal, 3 control, 4 user defined, 5 unused */
+    int n_pieces;
+    const str *merges; /* [n_merges] "left right" */
+    int n_merges;
+    str pretokenizer;
+} load_tokenizer;
+
 typedef struct {
     arena mem;          /* owns everything below */
     const char *path;   /* as given */
     const char *name;   /* last path component, for `model` fields */
-    const char *format; /* "mlx" or "hf" */
+    const char *format; /* "mlx", "hf" or "gguf" */
     bool is_draft;
     arch_target target; /* when not is_draft */
     arch_draft draft;   /* when is_draft */
     arch_sampling sampling;
     str tokenizer_json;       /* whole text, empty when there is none */
-    str chat_template;        /* chat_template.jinja, else tokenizer_config's, else empty */
-    str bos_token, eos_token; /* texts of tokenizer_config, or empty */
+    load_tokenizer tokenizer; /* of a GGUF file, which has no tokenizer.json */
+    str chat_template;        /* chat_template.jinja, else tokenizer_config's or GGUF's, or empty */
+    str bos_token, eos_token; /* texts of tokenizer_config or GGUF, or empty */
     weights *weights;
 } load_model;
 
-/* Open `path`. Every tensor the architecture needs must be there with its shape; extra tensors
- * (vision_tower, mtp) are ignored. has_norm_offset is found from the files: how conv1d lies and the
- * mean of the layer norms must agree.
+/* Open `path`: a directory, or a GGUF file (any part of a split one). Every tensor the architecture needs must be there with its shape; extra tensors
+ * (vision_tower, mtp, GGUF's nextn layers) are ignored. has_norm_offset is found from the files: how
+ * conv1d lies and the mean of the layer norms must agree.
  *
  * Returns  IO, FORMAT (where = file, msg names tensor or key), UNSUPPORTED, NOMEM
  * Owns     the caller closes m; on failure it is left zeroed */

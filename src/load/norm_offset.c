@@ -58,6 +58,13 @@ static status check_plain(const char *where, const char *what, double mean, err 
                    what, mean);
 }
 
+static const char *layout_name(weights_layout layout)
+{
+    return layout == WEIGHTS_LAYOUT_MLX    ? "MLX"
+           : layout == WEIGHTS_LAYOUT_GGUF ? "GGUF"
+                                           : "Hugging Face";
+}
+
 status norm_offset_find(const weights *w, const arch_target *a, bool *has_offset, err *e)
 {
     static const char *const gated[] = {"linear_attn.norm.weight", NULL};
@@ -75,7 +82,7 @@ status norm_offset_find(const weights *w, const arch_target *a, bool *has_offset
         return err_set(e, ERR_FORMAT, where, -1,
                        "norms and convolutions disagree: conv1d lies as %s writes it, whose layer "
                        "norms have a mean near %d, but here it is %.3f: was 1 added or left out?",
-                       is_hf ? "Hugging Face" : "MLX", is_hf ? 0 : 1, mean);
+                       layout_name(w->layout), is_hf ? 0 : 1, mean);
     *has_offset = is_hf;
     return ERR_OK;
 }

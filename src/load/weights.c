@@ -13,10 +13,10 @@ static status count_tensor(void *ctx, const arch_tensor *t, err *e)
     return ERR_OK;
 }
 
-static status walk_tensors(const hf_config *c, arch_tensor_visit *visit, void *ctx, err *e)
+static status walk_tensors(const arch_target *t, const arch_draft *d, arch_tensor_visit *visit,
+                           void *ctx, err *e)
 {
-    return c->is_draft ? arch_tensors_draft(&c->draft, visit, ctx, e)
-                       : arch_tensors_target(&c->target, visit, ctx, e);
+    return t ? arch_tensors_target(t, visit, ctx, e) : arch_tensors_draft(d, visit, ctx, e);
 }
 
 static int compare_name(const void *a, const void *b)
@@ -38,22 +38,28 @@ int64_t weights_tensor_bytes(const tensor *t)
     return t->n_bytes + part_bytes(t);
 }
 
-static status open_tables(weights *w, hf_config *c, err *e)
+status weights_build_all(weights *w, const arch_target *t, const arch_draft *d,
+                         arch_tensor_visit *visit, void *ctx, err *e)
 {
-    if (c->is_tie_disputed) c->target.is_tied = !checkpoint_find(&w->files, "lm_head.weight");
-    walk_tensors(c, count_tensor, &w->cap, e);
+    walk_tensors(t, d, count_tensor, &w->cap, e);
     w->items = mem_new_array((size_t)w->cap, sizeof *w->items);
     w->by_name = mem_new_array((size_t)w->cap, sizeof *w->by_name);
     if (!w->items || !w->by_name)
         return err_set(e, ERR_NOMEM, safetensors_where(w->files.dir), -1, "out of memory");
-    weights_builder b = {w, &c->quant};
-    TRY(walk_tensors(c, weights_build, &b, e));
+    TRY(walk_tensors(t, d, visit, ctx, e));
     for (int i = 0; i < w->n; i++) {
         w->by_name[i] = &w->items[i];
         w->n_bytes += weights_tensor_bytes(&w->items[i].t);
     }
     qsort(w->by_name, (size_t)w->n, sizeof *w->by_name, compare_name);
     return ERR_OK;
+}
+
+static status open_tables(weights *w, hf_config *c, err *e)
+{
+    if (c->is_tie_disputed) c->target.is_tied = !checkpoint_find(&w->files, "lm_head.weight");
+    weights_builder b = {w, &c->quant};
+    return weights_build_all(w, c->is_draft ? NULL : &c->target, &c->draft, weights_build, &b, e);
 }
 
 status weights_open(weights **out, const char *dir, hf_config *c, err *e)
@@ -75,6 +81,7 @@ void weights_close(weights *w)
     mem_free(w->items);
     mem_free(w->by_name);
     checkpoint_close(&w->files);
+    gguf_set_close(&w->parts);
     mem_free(w);
 }
 
@@ -146,6 +153,7 @@ static void forget_range(const weights *w, const void *p, int64_t n_bytes)
 {
     for (int i = 0; i < w->files.n_files; i++)
         if (safetensors_forget(w->files.files[i], p, n_bytes)) return;
+    gguf_set_forget(&w->parts, p, n_bytes);
 }
 
 void weights_forget(const weights *w, const tensor *t)

@@ -6,7 +6,9 @@
  * MoE experts are always "layers.N.mlp.experts.{gate,up,down}_proj.weight" [X, N, K], whether
  * the file has switch_mlp, a fused gate_up_proj (then views with slice_stride), or one tensor an
  * expert (the only form that is copied). conv1d is [C, taps]. A quantised module is one AFFINE
- * tensor; its scales and biases are not listed. Only what the architecture needs is kept.
+ * tensor; its scales and biases are not listed. Only what the architecture needs is kept. From a
+ * GGUF file "A_log" holds -exp(A_log) (arch_target.has_neg_decay), and a tensor of blocks may have
+ * `heads` in another order than its rows or columns seem to say (tensor.h).
  * Thread: read-only after open, any. */
 #ifndef RIPTIDE_LOAD_WEIGHTS_H
 #define RIPTIDE_LOAD_WEIGHTS_H
@@ -21,7 +23,7 @@ const tensor *weights_find(const weights *w, const char *name);
 /* The tensor, which must have exactly this shape (n_dims dims).
  *
  * Returns  FORMAT naming file, tensor, and expected and actual shape; also when it is missing or
- *          has a type that is not a weight (F32, F16, BF16, AFFINE) */
+ *          has a type that is not a weight (F32, F16, BF16, AFFINE, or a block type of a GGUF file) */
 status weights_get(const weights *w, const char *name, int n_dims, const int64_t *shape,
                    tensor *out, err *e);
 

@@ -4,6 +4,7 @@
 
 #include "load/arch_tensors_priv.h"
 #include "load/checkpoint_priv.h"
+#include "load/gguf_config_priv.h"
 #include "load/hf_config_priv.h"
 #include "load/weights.h"
 
@@ -14,10 +15,16 @@ typedef struct {
 } weights_item;
 
 /* How conv1d lies in the files: it tells an MLX conversion from a raw Hugging Face file. */
-typedef enum { WEIGHTS_LAYOUT_NONE, WEIGHTS_LAYOUT_MLX, WEIGHTS_LAYOUT_HF } weights_layout;
+typedef enum {
+    WEIGHTS_LAYOUT_NONE,
+    WEIGHTS_LAYOUT_MLX,
+    WEIGHTS_LAYOUT_HF,
+    WEIGHTS_LAYOUT_GGUF
+} weights_layout;
 
 struct weights {
-    checkpoint files;
+    checkpoint files; /* of a GGUF file: only its arena and, as `dir`, the path */
+    gguf_set parts;   /* of a GGUF file */
     weights_item *items;          /* in the order of arch_tensors */
     const weights_item **by_name; /* sorted */
     int n, cap;
@@ -32,6 +39,13 @@ struct weights {
  * Owns     the caller closes *w */
 status weights_open(weights **w, const char *dir, hf_config *c, err *e);
 void weights_close(weights *w); /* NULL is fine */
+
+/* gguf_weights.c: the same for GGUF files, which it takes over, also on failure. */
+status gguf_weights_open(weights **w, gguf_set *parts, const gguf_config *c, err *e);
+
+/* Visit every tensor of a target, or of a draft when t is NULL, then sort the table. */
+status weights_build_all(weights *w, const arch_target *t, const arch_draft *d,
+                         arch_tensor_visit *visit, void *ctx, err *e);
 
 /* Bytes of a tensor's data, scales and biases. */
 int64_t weights_tensor_bytes(const tensor *t);

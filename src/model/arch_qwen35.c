@@ -32,7 +32,8 @@ static status load_vector(vector_loader *ld, const char *name, int n_dims, const
     for (int64_t i = 0; i < n / width; i++) tensor_row_f32(&t, i, ld->row + i * width);
     for (int64_t i = 0; i < n; i++) {
         if (kind == VECTOR_NORM && m->arch.has_norm_offset) ld->row[i] += 1.0f;
-        if (kind == VECTOR_NEG_EXP) ld->row[i] = (float)-exp((double)ld->row[i]);
+        if (kind == VECTOR_NEG_EXP && !m->arch.has_neg_decay)
+            ld->row[i] = (float)-exp((double)ld->row[i]);
     }
     return m->be->ops->upload(m->be, *out, ld->row, n * 4);
 }

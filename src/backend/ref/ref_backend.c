@@ -61,7 +61,7 @@ static status ref_sync(backend *b)
 
 static bool is_known(dtype t)
 {
-    return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_AFFINE;
+    return dtype_is_float(t) || dtype_is_block(t) || t == DTYPE_AFFINE;
 }
 
 static status ref_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e)
