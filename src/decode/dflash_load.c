@@ -59,8 +59,8 @@ static status open_weight(draft_loader *ld, const char *name, weight_use use, in
 {
     tensor t;
     TRY(weights_get(ld->files, name, 2, (int64_t[]){N, K}, &t, ld->e));
-    bool quantise = ld->d->be->quantises_drafts && use == WEIGHT_LINEAR &&
-                    dtype_is_float(t.type) && K % DRAFT_GROUP == 0;
+    bool quantise = ld->d->be->quantises_drafts && use == WEIGHT_LINEAR && dtype_is_float(t.type) &&
+                    K % DRAFT_GROUP == 0;
     if (quantise)
         TRY(open_quantised(ld, &t, out));
     else

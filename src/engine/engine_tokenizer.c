@@ -5,7 +5,8 @@ status engine_tokenizer_open(tokenizer **t, const load_model *m, err *e)
     const load_tokenizer *g = &m->tokenizer;
     if (m->tokenizer_json.len > 0) return tokenizer_open(t, m->tokenizer_json, "tokenizer.json", e);
     if (g->n_pieces == 0)
-        return err_set(e, ERR_FORMAT, m->path, -1, "has no tokenizer.json and no tokens of its own");
+        return err_set(e, ERR_FORMAT, m->path, -1,
+                       "has no tokenizer.json and no tokens of its own");
     tokenizer_pieces p = {.pieces = g->pieces,
                           .types = g->types,
                           .n_pieces = g->n_pieces,

@@ -80,8 +80,9 @@ static status fail_architecture(const gguf *g, str name, err *e)
 {
     const char *where = safetensors_where(gguf_path(g));
     if (str_is(name, "clip"))
-        return err_set(e, ERR_UNSUPPORTED, where, -1,
-                       "key 'general.architecture' is 'clip': a vision tower, not a language model");
+        return err_set(
+            e, ERR_UNSUPPORTED, where, -1,
+            "key 'general.architecture' is 'clip': a vision tower, not a language model");
     return err_set(e, ERR_UNSUPPORTED, where, -1,
                    "key 'general.architecture' is '%.*s', not one of qwen35, qwen35moe, dflash, "
                    "dflash-draft",

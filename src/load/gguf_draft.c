@@ -76,7 +76,8 @@ static void read_vocabulary(gguf_keys *k, arch_draft *d)
     const gguf_value *tokens = gguf_find(k->g, "tokenizer.ggml.tokens");
     if (gguf_keys_int(k, "vocab_size", 1, HF_VOCAB_MOST, &d->V) || k->s != ERR_OK) return;
     if (!tokens || !tokens->is_array || tokens->n < 1 || tokens->n > HF_VOCAB_MOST)
-        gguf_keys_fail(k, ERR_FORMAT, "vocab_size", "is missing, and so are the tokenizer's tokens");
+        gguf_keys_fail(k, ERR_FORMAT, "vocab_size",
+                       "is missing, and so are the tokenizer's tokens");
     else
         d->V = (int)tokens->n;
 }

@@ -137,7 +137,6 @@ int gguf_keys_ints(gguf_keys *k, const char *key, int min, int max, int cap, int
 
 void gguf_keys_need_int(gguf_keys *k, const char *key, int min, int max, int *out)
 {
-    if (k->s == ERR_OK && !gguf_keys_find(k, key))
-        gguf_keys_fail(k, ERR_FORMAT, key, "is missing");
+    if (k->s == ERR_OK && !gguf_keys_find(k, key)) gguf_keys_fail(k, ERR_FORMAT, key, "is missing");
     gguf_keys_int(k, key, min, max, out);
 }

@@ -71,8 +71,8 @@ static void read_delta_rule(gguf_keys *k, arch_target *a)
     if (inner % a->gdn_Hv != 0 || a->gdn_dv < 2 || a->gdn_dv > 512 || a->gdn_dv % 2 != 0)
         gguf_keys_fail(k, ERR_FORMAT, "ssm.inner_size", "is %d for %d heads", inner, a->gdn_Hv);
     if (a->gdn_Hv % a->gdn_Hk != 0)
-        gguf_keys_fail(k, ERR_FORMAT, "ssm.time_step_rank",
-                       "is %d, not a multiple of %d key heads", a->gdn_Hv, a->gdn_Hk);
+        gguf_keys_fail(k, ERR_FORMAT, "ssm.time_step_rank", "is %d, not a multiple of %d key heads",
+                       a->gdn_Hv, a->gdn_Hk);
     if (a->gdn_dk % 2 != 0) gguf_keys_fail(k, ERR_FORMAT, "ssm.state_size", "must be even");
 }
 

@@ -4,7 +4,12 @@
 #include "load/safetensors_priv.h"
 
 /* Real files have 250,000 of each in 4 MB; a hostile one must not make us take much more. */
-enum { PIECES_MOST = 1 << 20, MERGES_MOST = 1 << 20, TEXT_MOST = 24 << 20, TEMPLATE_MOST = 4 << 20 };
+enum {
+    PIECES_MOST = 1 << 20,
+    MERGES_MOST = 1 << 20,
+    TEXT_MOST = 24 << 20,
+    TEMPLATE_MOST = 4 << 20
+};
 
 static status fail_memory(const gguf *g, err *e)
 {
@@ -70,7 +75,8 @@ static status read_tokens(gguf_keys *k, load_model *m, load_tokenizer *t)
     TRY(copy_strings(k, m, "tokens", PIECES_MOST, &t->pieces, &t->n_pieces));
     if (t->n_pieces == 0) return ERR_OK;
     if (!gguf_keys_str(k, "model", &model) || !str_is(model, "gpt2"))
-        gguf_keys_fail(k, ERR_UNSUPPORTED, "model", "is '%.*s': only gpt2 (byte-level BPE) is known",
+        gguf_keys_fail(k, ERR_UNSUPPORTED, "model",
+                       "is '%.*s': only gpt2 (byte-level BPE) is known",
                        model.len > 40 ? 40 : (int)model.len, model.ptr);
     TRY(k->s);
     TRY(copy_types(k, m, t->n_pieces, &t->types));

@@ -57,9 +57,9 @@ static status check_item(const gguf *file, const gguf_item *it, const arch_tenso
 /* How the value heads lie in this tensor; n = 0 when it has none, or when both orders agree. */
 static tensor_heads heads_of(const arch_target *a, const char *name)
 {
-    static const char *const parts[] = {"in_proj_qkv.weight", "conv1d.weight", "in_proj_z.weight",
-                                        "in_proj_b.weight",   "in_proj_a.weight", "A_log",
-                                        "dt_bias",            "out_proj.weight"};
+    static const char *const parts[] = {
+        "in_proj_qkv.weight", "conv1d.weight", "in_proj_z.weight", "in_proj_b.weight",
+        "in_proj_a.weight",   "A_log",         "dt_bias",          "out_proj.weight"};
     const char *part = strstr(name, ".linear_attn.");
     int i = 0;
     while (part && i < 8 && strcmp(part + strlen(".linear_attn."), parts[i]) != 0) i++;

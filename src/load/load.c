@@ -46,9 +46,10 @@ static status find_path(load_model *m, const char *path, bool *is_gguf, err *e)
     if (!file_exists(path)) return err_set(e, ERR_IO, where, -1, "there is no such model");
     *is_gguf = str_ends(str_from(path), end) || gguf_has_magic(path);
     if (!*is_gguf)
-        return err_set(e, ERR_UNSUPPORTED, where, -1,
-                       "is a file, and no GGUF file: a model is one, or a directory with config.json "
-                       "and model.safetensors");
+        return err_set(
+            e, ERR_UNSUPPORTED, where, -1,
+            "is a file, and no GGUF file: a model is one, or a directory with config.json "
+            "and model.safetensors");
     str name = str_from(m->name);
     if (str_ends(name, end)) m->name = arena_copy(&m->mem, name.ptr, name.len - end.len);
     return m->name ? ERR_OK : fail_memory(path, e);

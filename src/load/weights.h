@@ -23,7 +23,8 @@ const tensor *weights_find(const weights *w, const char *name);
 /* The tensor, which must have exactly this shape (n_dims dims).
  *
  * Returns  FORMAT naming file, tensor, and expected and actual shape; also when it is missing or
- *          has a type that is not a weight (F32, F16, BF16, AFFINE, or a block type of a GGUF file) */
+ *          has a type that is not a weight (F32, F16, BF16, AFFINE, or a block type of a GGUF file)
+ */
 status weights_get(const weights *w, const char *name, int n_dims, const int64_t *shape,
                    tensor *out, err *e);
 

@@ -23,8 +23,8 @@ typedef enum {
 } weights_layout;
 
 struct weights {
-    checkpoint files; /* of a GGUF file: only its arena and, as `dir`, the path */
-    gguf_set parts;   /* of a GGUF file */
+    checkpoint files;             /* of a GGUF file: only its arena and, as `dir`, the path */
+    gguf_set parts;               /* of a GGUF file */
     weights_item *items;          /* in the order of arch_tensors */
     const weights_item **by_name; /* sorted */
     int n, cap;

@@ -55,10 +55,10 @@ static void q8_0(const uint8_t *b, float *y)
 
 /* ---- 4-bit floats: the table holds doubled values, the scales are halved for that ----------- */
 
-static const int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+const int8_t block_fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* 2^(e - 128), of which the two smallest are subnormal. */
-static float half_e8m0(uint8_t e)
+float block_half_e8m0(uint8_t e)
 {
     uint32_t bits = e < 2 ? 0x200000u << e : (uint32_t)(e - 1) << 23;
     float f;
@@ -68,10 +68,10 @@ static float half_e8m0(uint8_t e)
 
 static void mxfp4(const uint8_t *b, float *y)
 {
-    float d = half_e8m0(b[0]);
+    float d = block_half_e8m0(b[0]);
     for (int j = 0; j < 16; j++) {
-        y[j] = d * (float)fp4_values[b[1 + j] & 15];
-        y[j + 16] = d * (float)fp4_values[b[1 + j] >> 4];
+        y[j] = d * (float)block_fp4_values[b[1 + j] & 15];
+        y[j + 16] = d * (float)block_fp4_values[b[1 + j] >> 4];
     }
 }
 
@@ -92,8 +92,8 @@ static void nvfp4(const uint8_t *b, float *y)
         float d = half_ue4m3(b[s]);
         for (int j = 0; j < 8; j++) {
             uint8_t q = b[4 + 8 * s + j];
-            y[16 * s + j] = d * (float)fp4_values[q & 15];
-            y[16 * s + 8 + j] = d * (float)fp4_values[q >> 4];
+            y[16 * s + j] = d * (float)block_fp4_values[q & 15];
+            y[16 * s + 8 + j] = d * (float)block_fp4_values[q >> 4];
         }
     }
 }

@@ -134,20 +134,23 @@ int64_t tensor_file_row(const tensor *t, int64_t i)
     return v->from + file_head(v, at / v->size) * v->size + at % v->size;
 }
 
+int64_t tensor_our_column(const tensor *t, int64_t c)
+{
+    const tensor_heads *v = &t->heads;
+    if (v->n == 0 || !v->in_columns) return c;
+    int64_t h = c / v->size, ours = h % v->n_groups * (v->n / v->n_groups) + h / v->n_groups;
+    return ours * v->size + c % v->size;
+}
+
 /* A row whose columns are heads: each block's values go where our order has them. */
 static void decode_columns(const tensor *row, int64_t k, float *out)
 {
-    const tensor_heads *v = &row->heads;
     int n = dtype_block(row->type);
-    int64_t r = v->n / v->n_groups;
     float piece[256];
     for (int64_t at = 0; at < k; at += n) {
         const uint8_t *block = (const uint8_t *)row->data + block_row_bytes(row->type, at);
         block_decode_row(row->type, block, n, piece);
-        for (int i = 0; i < n; i++) {
-            int64_t h = (at + i) / v->size, ours = h % v->n_groups * r + h / v->n_groups;
-            out[ours * v->size + (at + i) % v->size] = piece[i];
-        }
+        for (int i = 0; i < n; i++) out[tensor_our_column(row, at + i)] = piece[i];
     }
 }
 

@@ -51,6 +51,8 @@ tensor tensor_rows(const tensor *t, int64_t from, int64_t to);
 tensor tensor_slice_rows(const tensor *t, int64_t from, int64_t to);
 /* Which row of the file row i is: i itself unless rows are heads in another order. */
 int64_t tensor_file_row(const tensor *t, int64_t i);
+/* Which column the file's column c is: c itself unless columns are heads in another order. */
+int64_t tensor_our_column(const tensor *t, int64_t c);
 /* Row i of [N, K], or a whole [K] with i = 0, of any type here as f32 into out[K]: the definition
  * of a weight's value. */
 void tensor_row_f32(const tensor *t, int64_t i, float *out);

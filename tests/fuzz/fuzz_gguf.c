@@ -1,8 +1,11 @@
 /* links: load */
 /* Any bytes as a GGUF file: refused with a message, or every value and every tensor lies inside,
- * is found by its name, and its last row can be read. */
+ * is found by its name, and its last row can be read. Its metadata as a model's are refused with a
+ * message, or an architecture whose tensors can be listed and multiplied without overflow. */
 #include "base/asserts.h"
-#include "load/gguf_priv.h"
+#include "load/arch_tensors_priv.h"
+#include "load/gguf_config_priv.h"
+#include "load/gguf_texts_priv.h"
 #include "tensor/block.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -37,6 +40,40 @@ static void check_item(const gguf *g, const gguf_item *it, const uint8_t *from, 
     if (t->n_dims == 2 && t->shape[1] <= 512) tensor_row_f32(t, t->shape[0] - 1, row);
 }
 
+static status check_shape(void *ctx, const arch_tensor *t, err *e)
+{
+    tensor shape = {.n_dims = t->n_dims};
+    int64_t n;
+    (void)ctx;
+    (void)e;
+    memcpy(shape.shape, t->shape, sizeof shape.shape);
+    ASSERT(tensor_count(&shape, &n) && n > 0 && n < INT64_MAX / 64);
+    return ERR_OK;
+}
+
+static void check_model(gguf *g)
+{
+    gguf_set parts = {.files = &g, .n = 1};
+    gguf_config c;
+    load_model m = {0};
+    err e = {0};
+    status s = gguf_config_parse(&c, &parts, &e);
+    ASSERT(s == ERR_OK || e.msg[0]);
+    if (s == ERR_OK && c.is_draft) {
+        ASSERT(c.draft.n_taps >= 1 && c.draft.taps[0] >= 0 && c.draft.mask_id < c.draft.V);
+        arch_tensors_draft(&c.draft, check_shape, NULL, NULL);
+    } else if (s == ERR_OK) {
+        const arch_target *a = &c.target;
+        ASSERT(a->H % a->G == 0 && a->gdn_Hv % a->gdn_Hk == 0 && a->n_rot % 2 == 0);
+        for (int i = 0; i < a->n_eos; i++) ASSERT(a->eos[i] >= 0 && a->eos[i] < a->V);
+        arch_tensors_target(a, check_shape, NULL, NULL);
+    }
+    arena_init(&m.mem, 64 << 20);
+    e.msg[0] = 0;
+    ASSERT(gguf_texts_read(&m, g, &e) == ERR_OK || e.msg[0]);
+    arena_fini(&m.mem);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     gguf *g = NULL;
@@ -48,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     for (int i = 0; i < gguf_count_keys(g); i++) check_value(g, gguf_key_at(g, i), data, data + n);
     for (int i = 0; i < gguf_count(g); i++) check_item(g, gguf_at(g, i), data, data + n);
+    check_model(g);
     gguf_close(g);
     return 0;
 }

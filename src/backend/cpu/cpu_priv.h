@@ -67,6 +67,8 @@ cpu_scratch cpu_topk_scratch(int M, int64_t V);
 
 status cpu_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e);
 void cpu_weight_close(backend *b, dev_weight *w);
+/* cpu_block.c: a LINEAR or EXPERTS weight of a block type. */
+status cpu_block_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e);
 /* The panels of a LINEAR or EXPERTS weight. */
 panel_format cpu_weight_format(const dev_weight *w);
 static inline int64_t cpu_weight_panels(const dev_weight *w)

@@ -169,7 +169,7 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end, int worker)
 
 static bool is_known(const tensor *t)
 {
-    return t->type == DTYPE_F32 || t->type == DTYPE_F16 || t->type == DTYPE_BF16 ||
+    return dtype_is_float(t->type) || dtype_is_block(t->type) ||
            (t->type == DTYPE_AFFINE && quant_affine_is_valid(t->bits, t->group));
 }
 
@@ -193,6 +193,7 @@ status cpu_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *
         *out = w;
         return ERR_OK;
     }
+    if (dtype_is_block(t->type)) return cpu_block_weight_open(b, t, use, out, e);
     panel_format f = choose_format(t, use, w.N);
     w.layout = layout_of(f);
     w.n_bytes = w.X * cpu_weight_panels(&w) * panel_bytes(f, w.K);

@@ -183,7 +183,7 @@ TEST(drafts_of_version_1_open)
 
 TEST(paths_that_are_no_model_are_named)
 {
-    check_fails("/nowhere/model", ERR_IO, "/nowhere/model", "no such model directory");
+    check_fails("/nowhere/model", ERR_IO, "/nowhere/model", "there is no such model");
     check_fails("models/mini-dense/config.json", ERR_UNSUPPORTED, "config.json", "is a file");
     check_fails("models", ERR_IO, "models/config.json", "cannot open");
 }

@@ -92,6 +92,34 @@ TEST(one_short_product_is_exact)
     }
 }
 
+/* Codes fit their bits, and scale * code + bias is the value before its last rounding. */
+TEST(affine_groups_say_the_same_as_the_blocks)
+{
+    uint64_t seed = test_seed();
+    int n_affine = 0;
+    for (int i = 0; i < N_TYPES; i++) {
+        dtype t = scales[i].type;
+        int bits = block_affine_bits(t), n = dtype_block(t);
+        uint8_t bytes[2 * 256], codes[512];
+        float scale[16], bias[16], row[512];
+        n_affine += bits > 0;
+        for (int round = 0; bits > 0 && round < 100; round++) {
+            fill(bytes, i, &seed);
+            fill(bytes + dtype_block_bytes(t), i, &seed);
+            block_affine_row(t, bytes, 2 * n, codes, scale, bias);
+            block_decode_row(t, bytes, 2 * n, row);
+            for (int e = 0; e < 2 * n; e++) {
+                double product = (double)scale[e / 32] * codes[e];
+                assert_true(codes[e] < 1 << bits);
+                if (!(fabs(product + (double)bias[e / 32] - (double)row[e]) <=
+                      1.2e-7 * (fabs(product) + fabs((double)bias[e / 32]))))
+                    fail_msg("%s element %d", dtype_name(t), e);
+            }
+        }
+    }
+    assert_int_equal(n_affine, 10);
+}
+
 TEST(edges_of_the_scale_formats)
 {
     uint8_t mx[17] = {0, 0x71}, nv[36] = {0x7f, 0xff, 1, 0x7e};

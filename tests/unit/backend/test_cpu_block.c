@@ -1,0 +1,161 @@
+/* Weights of block types on the cpu backend against `ref`, which reads the file's own bytes. */
+#include <stdlib.h>
+
+#include "backend/backend.h"
+#include "support/test.h"
+#include "tensor/block.h"
+
+enum { N = 96, K = 512, T = 3, X = 2, SIZE = N * K * X };
+
+/* Random bytes whose f16 scales are small: all bytes of a scale's exponent stay below 0.5. */
+static void fill(dtype t, uint8_t *b, int64_t n_bytes, uint64_t *seed)
+{
+    static const int at[DTYPE_COUNT][2] = {
+        [DTYPE_Q4_1] = {1, 3},     [DTYPE_Q5_1] = {1, 3},    [DTYPE_Q2_K] = {81, 83},
+        [DTYPE_Q3_K] = {109, 109}, [DTYPE_Q4_K] = {1, 3},    [DTYPE_Q5_K] = {1, 3},
+        [DTYPE_Q6_K] = {209, 209}, [DTYPE_IQ1_M] = {55, 55}, [DTYPE_MXFP4] = {0, 0},
+        [DTYPE_NVFP4] = {0, 1},
+    };
+    for (int64_t i = 0; i < n_bytes; i++) b[i] = (uint8_t)test_random(seed);
+    for (int64_t i = 0; i < n_bytes; i += dtype_block_bytes(t)) {
+        uint8_t *p = b + i;
+        int first = at[t][0], second = at[t][1] ? at[t][1] : first;
+        if (t == DTYPE_MXFP4) {
+            p[0] = (uint8_t)(118 + p[0] % 4);
+        } else if (t == DTYPE_NVFP4) {
+            for (int k = 0; k < 4; k++) p[k] &= 0x3f;
+        } else if (t == DTYPE_IQ1_M) {
+            p[55] = (uint8_t)((p[55] & 0x8f) | 0x20);
+        } else {
+            if (first == 0) first = second = 1;
+            p[first] = (uint8_t)((p[first] & 0x83) | 0x20);
+            p[second] = (uint8_t)((p[second] & 0x83) | 0x20);
+        }
+    }
+}
+
+typedef struct {
+    backend *ref, *cpu;
+    float *x, *y[2], *one;
+    uint8_t *bytes;
+    uint64_t seed;
+} bench;
+
+static bench open_bench(void)
+{
+    bench b = {.seed = test_seed()};
+    err e = {0};
+    backend_limits limits = {.T = 8, .L = 1, .rows_per_lane = 1, .E = K, .K = K, .N = N, .M = 1};
+    CHECK_OK(backend_open(&b.ref, &(backend_options){.name = "ref", .n_threads = 1}, &e), &e);
+    CHECK_OK(backend_open(&b.cpu, &(backend_options){.name = "cpu", .n_threads = 2}, &e), &e);
+    CHECK_OK(b.ref->ops->reserve(b.ref, &limits, &e), &e);
+    CHECK_OK(b.cpu->ops->reserve(b.cpu, &limits, &e), &e);
+    b.x = aligned_alloc(64, T * K * sizeof(float));
+    b.one = aligned_alloc(64, N * sizeof(float) + 64);
+    for (int i = 0; i < 2; i++) b.y[i] = aligned_alloc(64, T * N * sizeof(float));
+    b.bytes = malloc(SIZE * 2);
+    for (int i = 0; i < T * K; i++) b.x[i] = (float)test_normal(&b.seed);
+    return b;
+}
+
+static void close_bench(bench *b)
+{
+    b->ref->ops->close(b->ref);
+    b->cpu->ops->close(b->cpu);
+    free(b->x);
+    free(b->one);
+    free(b->y[0]);
+    free(b->y[1]);
+    free(b->bytes);
+}
+
+static void linear(backend *be, const dev_weight *w, float *x, float *y, int rows)
+{
+    linear_args a = {.x = {x, rows * K * 4},
+                     .T = rows,
+                     .n_parts = 1,
+                     .part = {{w, {y, rows * N * 4}, LINEAR_F32}}};
+    assert_int_equal(be->ops->linear(be, &a), ERR_OK);
+}
+
+/* Relative distance of the two results over all rows. */
+static double distance(const bench *b)
+{
+    double diff = 0, norm = 0;
+    for (int i = 0; i < T * N; i++) {
+        double d = (double)b->y[1][i] - (double)b->y[0][i];
+        diff += d * d;
+        norm += (double)b->y[0][i] * (double)b->y[0][i];
+    }
+    return sqrt(diff / norm);
+}
+
+/* Types with int8 activations stay within the bound of the affine ones, f32 panels are near exact;
+ * and a row alone has the bits that it has among others. */
+static void check_type(bench *b, dtype t, tensor_heads heads)
+{
+    tensor w = {.type = t, .n_dims = 2, .shape = {N, K}, .data = b->bytes, .heads = heads};
+    dev_weight in_ref, in_cpu;
+    err e = {0};
+    w.n_bytes = block_row_bytes(t, (int64_t)N * K);
+    fill(t, b->bytes, w.n_bytes, &b->seed);
+    CHECK_OK(b->ref->ops->weight_open(b->ref, &w, WEIGHT_LINEAR, &in_ref, &e), &e);
+    CHECK_OK(b->cpu->ops->weight_open(b->cpu, &w, WEIGHT_LINEAR, &in_cpu, &e), &e);
+    linear(b->ref, &in_ref, b->x, b->y[0], T);
+    linear(b->cpu, &in_cpu, b->x, b->y[1], T);
+    double bound = block_affine_bits(t) ? 0.02 : 1e-5, got = distance(b);
+    if (!(got <= bound)) fail_msg("%s is off by %g", dtype_name(t), got);
+    for (int row = 0; row < T; row++) {
+        linear(b->cpu, &in_cpu, b->x + row * K, b->one, 1);
+        assert_memory_equal(b->one, b->y[1] + row * N, N * sizeof(float));
+    }
+    b->ref->ops->weight_close(b->ref, &in_ref);
+    b->cpu->ops->weight_close(b->cpu, &in_cpu);
+}
+
+TEST(every_block_type_multiplies_as_on_ref)
+{
+    bench b = open_bench();
+    for (int t = DTYPE_Q4_0; t < DTYPE_COUNT; t++) check_type(&b, (dtype)t, (tensor_heads){0});
+    close_bench(&b);
+}
+
+/* 4 heads of 128 columns: half a block of 256; 6 heads of 8 rows behind 48 others. */
+TEST(heads_in_another_order_multiply_as_on_ref)
+{
+    static const dtype types[] = {DTYPE_Q8_0, DTYPE_Q4_K, DTYPE_Q6_K, DTYPE_IQ2_S, DTYPE_IQ4_XS};
+    bench b = open_bench();
+    for (int i = 0; i < 5; i++) {
+        check_type(&b, types[i], (tensor_heads){4, 2, 128, 0, true});
+        check_type(&b, types[i], (tensor_heads){32, 2, 16, 0, true});
+        check_type(&b, types[i], (tensor_heads){6, 3, 8, 48, false});
+    }
+    close_bench(&b);
+}
+
+TEST(experts_and_tables_of_blocks_open_too)
+{
+    bench b = open_bench();
+    static const dtype types[] = {DTYPE_Q4_K, DTYPE_Q6_K};
+    for (int i = 0; i < 2; i++) {
+        tensor w = {.type = types[i], .n_dims = 3, .shape = {X, N, K}, .data = b.bytes};
+        dev_weight open;
+        err e = {0};
+        float row[K], out[K];
+        w.n_bytes = block_row_bytes(types[i], SIZE);
+        fill(types[i], b.bytes, w.n_bytes, &b.seed);
+        CHECK_OK(b.cpu->ops->weight_open(b.cpu, &w, WEIGHT_EXPERTS, &open, &e), &e);
+        assert_true(open.X == X && open.N == N && open.K == K && open.n_bytes > 0);
+        b.cpu->ops->weight_close(b.cpu, &open);
+        w.n_dims = 2, w.shape[0] = X * N, w.shape[1] = K;
+        CHECK_OK(b.cpu->ops->weight_open(b.cpu, &w, WEIGHT_TABLE, &open, &e), &e);
+        int32_t id = 7;
+        embed_args a = {
+            .table = &open, .ids = {&id, 4}, .out = {out, sizeof out}, .scale = 1, .T = 1};
+        assert_int_equal(b.cpu->ops->embed(b.cpu, &a), ERR_OK);
+        tensor_row_f32(&w, 7, row);
+        assert_memory_equal(row, out, sizeof row);
+        b.cpu->ops->weight_close(b.cpu, &open);
+    }
+    close_bench(&b);
+}
