@@ -214,15 +214,15 @@ static void read_name(const char *path, const char *key, char *out, size_t cap)
     fclose(f);
 }
 
-static void name_machine(peak *p, bool is_device)
+void peak_name_machine(char *out, size_t cap, bool is_device)
 {
     glob_t found = {0};
     if (!is_device) {
-        read_name("/proc/cpuinfo", "model name", p->machine, sizeof p->machine);
+        read_name("/proc/cpuinfo", "model name", out, cap);
     } else if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) == 0) {
-        read_name(found.gl_pathv[0], "Model", p->machine, sizeof p->machine);
+        read_name(found.gl_pathv[0], "Model", out, cap);
     } else {
-        snprintf(p->machine, sizeof p->machine, "unknown NVIDIA GPU");
+        snprintf(out, cap, "unknown NVIDIA GPU");
     }
     globfree(&found);
 }
@@ -233,7 +233,7 @@ status peak_measure(peak *p, const char *backend_name, int n_threads, err *e)
     *p = (peak){0};
     TRY(backend_open(&b, &(backend_options){.name = backend_name, .n_threads = n_threads}, e));
     bool is_device = strcmp(b->name, "cuda") == 0;
-    name_machine(p, is_device);
+    peak_name_machine(p->machine, sizeof p->machine, is_device);
     status s = is_device ? measure_device(p, b, e) : measure_host(p, b->n_threads, e);
     b->ops->close(b);
     return s;

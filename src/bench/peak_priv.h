@@ -19,4 +19,7 @@ typedef struct {
 /* Opens and closes a backend of that name of its own. */
 status peak_measure(peak *p, const char *backend_name, int n_threads, err *e);
 
+/* The processor, or the first GPU. */
+void peak_name_machine(char *out, size_t cap, bool is_device);
+
 #endif
