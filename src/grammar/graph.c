@@ -1,0 +1,246 @@
+#include "grammar/graph_priv.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+enum { TEXT_MOST = 65536, TREE_DEPTH = 200 };
+
+void graph_fail(grammar *g, status s, const char *where, const char *msg)
+{
+    if (g->failed != ERR_OK) return;
+    g->failed = s;
+    err_set(&g->error, s, where, -1, "%s", msg);
+}
+
+/* Room for n more items of *array; false (and failed) without. */
+static bool reserve(grammar *g, void *array, int n_used, int *cap, int n, size_t size)
+{
+    void *old, *more;
+    if (g->failed != ERR_OK) return false;
+    if (n_used + n <= *cap) return true;
+    int want = *cap * 2 + n + 64;
+    if (n > GRAPH_NODES_MOST || want > 4 * GRAPH_NODES_MOST) {
+        graph_fail(g, ERR_LIMIT, "#", "the grammar is too large");
+        return false;
+    }
+    memcpy(&old, array, sizeof old);
+    more = mem_resize(old, (size_t)want * size);
+    if (!more) {
+        graph_fail(g, ERR_NOMEM, "#", "a grammar's nodes");
+        return false;
+    }
+    memcpy(array, &more, sizeof more);
+    *cap = want;
+    return true;
+}
+
+static uint32_t add(grammar *g, node n)
+{
+    if (g->n_nodes >= GRAPH_NODES_MOST) graph_fail(g, ERR_LIMIT, "#", "the grammar is too large");
+    if (!reserve(g, &g->nodes, g->n_nodes, &g->cap_nodes, 1, sizeof n)) return GRAPH_NEVER;
+    g->nodes[g->n_nodes] = n;
+    return (uint32_t)g->n_nodes++;
+}
+
+status graph_open(grammar **out, err *e)
+{
+    static atomic_uint_fast64_t serial = 1;
+    grammar *g = mem_new(sizeof *g);
+    if (!g) return err_set(e, ERR_NOMEM, "grammar", -1, "a grammar");
+    arena_init(&g->a, 0);
+    g->serial = atomic_fetch_add(&serial, 1);
+    add(g, (node){.kind = NODE_SPLIT});
+    add(g, (node){.kind = NODE_RETURN});
+    add(g, (node){.kind = NODE_END});
+    if (g->failed != ERR_OK) {
+        status s = g->failed;
+        if (e) *e = g->error;
+        grammar_close(g);
+        return s;
+    }
+    *out = g;
+    return ERR_OK;
+}
+
+void grammar_close(grammar *g)
+{
+    if (!g) return;
+    mem_free(g->nodes);
+    mem_free(g->alts);
+    mem_free(g->bytes);
+    mem_free(g->leaves);
+    mem_free(g->rules);
+    arena_fini(&g->a);
+    mem_free(g);
+}
+
+uint32_t graph_bytes(grammar *g, str bytes, uint32_t next)
+{
+    int n = (int)bytes.len;
+    if (n == 0 || next == GRAPH_NEVER) return next;
+    if (!reserve(g, &g->bytes, g->n_bytes, &g->cap_bytes, n, 1)) return GRAPH_NEVER;
+    uint32_t at = (uint32_t)g->n_bytes;
+    memcpy(g->bytes + at, bytes.ptr, bytes.len);
+    g->n_bytes += n;
+    return add(g, (node){.kind = NODE_BYTES, .next = next, .a = at, .n = (uint32_t)n});
+}
+
+uint32_t graph_space(grammar *g, int most, uint32_t next)
+{
+    if (most == 0 || next == GRAPH_NEVER) return next;
+    return add(g, (node){.kind = NODE_SPACE, .next = next, .n = (uint32_t)most});
+}
+
+int graph_add_leaf(grammar *g, const leaf *l)
+{
+    if (!reserve(g, &g->leaves, g->n_leaves, &g->cap_leaves, 1, sizeof l)) return 0;
+    g->leaves[g->n_leaves] = l;
+    return g->n_leaves++;
+}
+
+static bool is_stuck(const leaf *l, int state)
+{
+    for (int c = 0; c < l->n_classes; c++)
+        if (l->next[state * l->n_classes + c] != LEAF_DEAD) return false;
+    return true;
+}
+
+uint32_t graph_leaf(grammar *g, int index, int least, int most, uint32_t next)
+{
+    if (g->failed != ERR_OK || next == GRAPH_NEVER) return GRAPH_NEVER;
+    const leaf *l = g->leaves[index];
+    bool may_be_empty = !l->closes && l->accept[0];
+    if (may_be_empty && is_stuck(l, 0)) return next;
+    uint32_t n = add(
+        g,
+        (node){
+            .kind = NODE_LEAF, .next = next, .a = (uint32_t)index, .least = least, .most = most});
+    return may_be_empty ? graph_either(g, n, next) : n;
+}
+
+uint32_t graph_split(grammar *g, const uint32_t *alts, int n)
+{
+    int kept = 0;
+    uint32_t only = GRAPH_NEVER;
+    for (int i = 0; i < n; i++)
+        if (alts[i] != GRAPH_NEVER) {
+            only = alts[i];
+            kept++;
+        }
+    if (kept < 2) return only;
+    if (!reserve(g, &g->alts, g->n_alts, &g->cap_alts, kept, sizeof *alts)) return GRAPH_NEVER;
+    uint32_t at = (uint32_t)g->n_alts;
+    for (int i = 0; i < n; i++)
+        if (alts[i] != GRAPH_NEVER) g->alts[g->n_alts++] = alts[i];
+    return add(g, (node){.kind = NODE_SPLIT, .a = at, .n = (uint32_t)kept});
+}
+
+uint32_t graph_either(grammar *g, uint32_t x, uint32_t y)
+{
+    uint32_t alts[2] = {x, y};
+    return graph_split(g, alts, 2);
+}
+
+uint32_t graph_reserve(grammar *g)
+{
+    if (!reserve(g, &g->alts, g->n_alts, &g->cap_alts, 1, sizeof *g->alts)) return GRAPH_NEVER;
+    g->alts[g->n_alts] = GRAPH_NEVER;
+    return add(g, (node){.kind = NODE_SPLIT, .a = (uint32_t)g->n_alts++, .n = 1});
+}
+
+void graph_patch(grammar *g, uint32_t reserved, uint32_t target)
+{
+    if (g->failed == ERR_OK) g->alts[g->nodes[reserved].a] = target;
+}
+
+uint32_t graph_repeat(grammar *g, uint32_t body, int least, int most, uint32_t next)
+{
+    if (next == GRAPH_NEVER || most == 0) return next;
+    if (body == GRAPH_NEVER) return least > 0 ? GRAPH_NEVER : next;
+    return add(g,
+               (node){.kind = NODE_REPEAT, .next = next, .a = body, .least = least, .most = most});
+}
+
+int graph_add_rule(grammar *g)
+{
+    if (!reserve(g, &g->rules, g->n_rules, &g->cap_rules, 1, sizeof *g->rules)) return 0;
+    g->rules[g->n_rules] = GRAPH_NEVER;
+    return g->n_rules++;
+}
+
+void graph_set_rule(grammar *g, int rule, uint32_t first)
+{
+    if (g->failed == ERR_OK) g->rules[rule] = first;
+}
+
+uint32_t graph_call(grammar *g, int rule, uint32_t next)
+{
+    if (g->failed != ERR_OK || next == GRAPH_NEVER) return GRAPH_NEVER;
+    node first = g->nodes[g->rules[rule]];
+    bool is_step = first.kind == NODE_LEAF || first.kind == NODE_BYTES;
+    if (is_step && first.next == GRAPH_RETURN) {
+        first.next = next;
+        return add(g, first);
+    }
+    /* `"` and then a leaf: an ordinary string */
+    if (first.kind == NODE_BYTES && g->nodes[first.next].kind == NODE_LEAF &&
+        g->nodes[first.next].next == GRAPH_RETURN) {
+        node second = g->nodes[first.next];
+        second.next = next;
+        first.next = add(g, second);
+        return add(g, first);
+    }
+    return add(g, (node){.kind = NODE_CALL, .next = next, .a = (uint32_t)rule});
+}
+
+static int by_bytes(const void *p, const void *q)
+{
+    return str_compare(*(const str *)p, *(const str *)q);
+}
+
+/* texts[0 .. n] sorted, all different from each other, equal in their first `from` bytes. */
+static uint32_t text_tree(grammar *g, const str *texts, int n, size_t from, int depth,
+                          uint32_t next)
+{
+    size_t to = from;
+    if (depth == TREE_DEPTH) { /* each begins with the one before it: no more sharing */
+        uint32_t any = GRAPH_NEVER;
+        for (int i = n - 1; i >= 0; i--)
+            any = graph_either(g, graph_bytes(g, str_skip(texts[i], from), next), any);
+        return any;
+    }
+    while (to < texts[0].len && to < texts[n - 1].len && texts[0].ptr[to] == texts[n - 1].ptr[to])
+        to++;
+    uint32_t alts[257];
+    int n_alts = 0, i = 0;
+    if (texts[0].len == to) {
+        alts[n_alts++] = next;
+        i = 1;
+    }
+    while (i < n) {
+        int k = i + 1;
+        while (k < n && texts[k].ptr[to] == texts[i].ptr[to]) k++;
+        alts[n_alts++] = text_tree(g, texts + i, k - i, to, depth + 1, next);
+        i = k;
+    }
+    uint32_t rest = n == 1 ? next : graph_split(g, alts, n_alts);
+    if (n == 1) to = texts[0].len;
+    return graph_bytes(g, str_slice(texts[0], from, to), rest);
+}
+
+uint32_t graph_texts(grammar *g, str *texts, int n, uint32_t next)
+{
+    int kept = 0;
+    if (n == 0) return GRAPH_NEVER;
+    qsort(texts, (size_t)n, sizeof *texts, by_bytes);
+    for (int i = 0; i < n; i++)
+        if (kept == 0 || !str_equal(texts[kept - 1], texts[i])) texts[kept++] = texts[i];
+    for (int i = 0; i < kept; i++)
+        if (texts[i].len > TEXT_MOST) {
+            graph_fail(g, ERR_LIMIT, "#", "a constant of more than 65536 bytes");
+            return GRAPH_NEVER;
+        }
+    return text_tree(g, texts, kept, 0, 0, next);
+}
