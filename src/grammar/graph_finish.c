@@ -144,7 +144,7 @@ static status check(grammar *g, const char *where, err *e)
     for (size_t i = 0; i < n && s == ERR_OK; i++) {
         node *r = &g->nodes[i];
         if (r->kind != NODE_REPEAT || !empty[r->a]) continue;
-        if (r->most != EXPR_NO_MOST && r->most > 1)
+        if (r->most > 1)
             s = err_set(e, ERR_UNSUPPORTED, where, -1,
                         "a bounded repetition of something that may be empty");
         r->least = 0;

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "grammar/leaf_priv.h"
 
-enum { NFA_MOST = 60000, STEPS_MOST = 20 << 20 };
+enum { NFA_MOST = 60000, STEPS_MOST = 8 << 20 };
 
 typedef enum { NFA_FINAL, NFA_READ, NFA_FORK, NFA_START, NFA_END } nfa_kind;
 typedef struct {

@@ -106,6 +106,8 @@ static uint32_t build_string(schema_compiler *c, const schema_string_wish *w, st
         status st = leaf_build(&c->g->a, p->parts, p->n, is_free ? LEAF_FREE : LEAF_STRING,
                                &s->least, &s->most, "#", &l, &why);
         if (st == ERR_LIMIT) st = ERR_UNSUPPORTED;
+        c->work += l ? l->n_states * l->n_classes / 100 : st == ERR_OK ? 1 : SCHEMA_WORK_MOST / 16;
+        if (c->work > SCHEMA_WORK_MOST) st = ERR_LIMIT;
         if (st != ERR_OK) {
             if (!schema_refuse(c, st, w->at, NULL, why.msg)) { /* lenient: any string */
                 schema_string_wish any = {.is_key = w->is_key, .at = w->at};

@@ -29,7 +29,8 @@ static const schema_case CASES[] = {
     {"{'type':'object','properties':{'a':{},'b':{},'c':{}},'additionalProperties':false}",
      {"{}", "{'a':null}", "{'b':[1,{}]}", "{'a':1,'c':'x'}", "{'b':1,'c':2}"},
      {"{'b':1,'a':2}", "{,'a':1}", "{'a':1'b':2}", "{'a':}"}},
-    {"{'type':'object','properties':{'a':{'type':'null'}},'additionalProperties':{'type':'boolean'}}",
+    {"{'type':'object','properties':{'a':{'type':'null'}},'additionalProperties':"
+     "{'type':'boolean'}}",
      {"{}", "{'a':null,'b':true}", "{'b':true,'c':false}", "{'aa':true}"},
      {"{'a':true}", "{'b':true,'a':true}", "{'b':null}", "{'\\u0061':true}"}},
     {"{'patternProperties':{'^x':{'type':'integer'}},'additionalProperties':false,"
@@ -207,8 +208,8 @@ TEST(errors_name_the_place)
         {"{'type':'integer','minimum':1.2,'maximum':1.8}", "INVALID", "#"},
         {"{'type':'object','properties':{'a':false},'required':['a']}", "INVALID", "#"},
         {"{'type':'string','pattern':'^a$','minLength':2}", "INVALID", "#"},
-        {"{'$ref':'#/$defs/a','$defs':{'a':{'type':'object','properties':{'a':{'$ref':'#/$defs/a'}},"
-         "'required':['a']}}}",
+        {"{'$ref':'#/$defs/a','$defs':{'a':{'type':'object','properties':{'a':{'$ref':"
+         "'#/$defs/a'}},'required':['a']}}}",
          "INVALID", "#"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -247,8 +248,8 @@ TEST(lenient_leaves_out_and_says_so)
 TEST(an_optional_part_that_cannot_be_is_left_away)
 {
     static const schema_case one = {
-        "{'type':'object','properties':{'a':{'type':'string','pattern':'^x$','minLength':2},'b':{}},"
-        "'additionalProperties':false}",
+        "{'type':'object','properties':{'a':{'type':'string','pattern':'^x$','minLength':2},"
+        "'b':{}},'additionalProperties':false}",
         {"{}", "{'b':1}"},
         {"{'a':'x'}", "{'a'"}};
     check_case(&one);
@@ -259,7 +260,8 @@ TEST(every_failed_allocation_is_reported_and_nothing_leaks)
     static const char schema[] =
         "{'type':'object','properties':{'a':{'type':'string','pattern':'^[a-c]+$','maxLength':9},"
         "'b':{'enum':['x','y',1.5]},'c':{'type':'array','items':{'$ref':'#'}},"
-        "'d':{'anyOf':[{'type':'integer','minimum':3},{'oneOf':[{'type':'null'},{'const':true}]}]}},"
+        "'d':{'anyOf':[{'type':'integer','minimum':3},{'oneOf':[{'type':'null'},"
+        "{'const':true}]}]}},"
         "'propertyNames':{'maxLength':5},'patternProperties':{'^z':{}},'required':['a']}";
     arena a;
     err e = {0};
