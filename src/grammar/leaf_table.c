@@ -171,7 +171,7 @@ static bool subsets_reserve(subsets *d, nfa *m)
             d->slots[at] = i + 1;
         }
     }
-    if (d->pool_n + m->n_reads > d->pool_cap) {
+    if (!d->pool || d->pool_n + m->n_reads > d->pool_cap) {
         int cap = (d->pool_cap ? d->pool_cap * 2 : 1024) + m->n_reads;
         d->pool = grown(m->a, d->pool, d->pool_n, cap, sizeof *d->pool);
         if (!d->pool) return false;

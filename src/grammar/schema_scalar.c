@@ -29,6 +29,17 @@ static bool add_part(schema_compiler *c, string_parts *p, expr *e, bool is_negat
     return true;
 }
 
+/* The set of a pattern ^[set]{least,most}$, or NULL. */
+static const expr *repeated_set(const expr *e, int *least, int *most)
+{
+    if (e->kind != EXPR_CAT || e->n != 3 || e->items[0]->kind != EXPR_START ||
+        e->items[1]->kind != EXPR_REPEAT || e->items[2]->kind != EXPR_END)
+        return NULL;
+    *least = e->items[1]->least;
+    *most = e->items[1]->most;
+    return e->items[1]->items[0]->kind == EXPR_SET ? e->items[1]->items[0] : NULL;
+}
+
 static void add_pattern(schema_compiler *c, string_parts *p, str pattern, bool is_negated,
                         const json *at, const char *key)
 {
@@ -38,6 +49,16 @@ static void add_pattern(schema_compiler *c, string_parts *p, str pattern, bool i
     status s = regex_parse(&c->a, pattern, "#", &e, &why);
     if (s != ERR_OK) {
         schema_refuse(c, s, at, key, why.msg);
+        return;
+    }
+    int least, most;
+    const expr *set = is_negated ? NULL : repeated_set(e, &least, &most);
+    if (set) { /* counted outside: one state instead of one for each length */
+        buf_printf(&p->key, "*%d:", set->n);
+        buf_put(&p->key, set->ranges, (size_t)set->n * sizeof *set->ranges);
+        if (least > p->least) p->least = least;
+        if (most != EXPR_NO_MOST && (p->most == EXPR_NO_MOST || most < p->most)) p->most = most;
+        add_part(c, p, expr_repeat(&c->a, e->items[1]->items[0], 0, EXPR_NO_MOST), false, at);
         return;
     }
     buf_printf(&p->key, "%c%zu:", is_negated ? '!' : '~', pattern.len);

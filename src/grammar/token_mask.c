@@ -72,7 +72,7 @@ status grammar_tokens_open(grammar_tokens **out, const vocab *v, int V, const in
     t->n_eos = n_eos;
     if (n_eos) memcpy(t->eos, eos, (size_t)n_eos * sizeof *eos);
     status s = token_trie_open(&t->trie, v, V, eos, n_eos, e);
-    if (s == ERR_OK && !take_memory(t))
+    if (s == ERR_OK && !(take_memory(t) && token_part_warm(t)))
         s = err_set(e, ERR_NOMEM, "grammar", -1, "a vocabulary's masks");
     if (s == ERR_OK)
         *out = t;

@@ -84,6 +84,10 @@ static inline void token_mask_set(uint32_t *words, int32_t id)
 const token_part *token_part_find(grammar_tokens *t, const grammar *g, uint32_t leaf_index,
                                   uint32_t at, bool wants_needs);
 
+/* Make the parts of the inside of any string, which nearly every reply asks for. False without
+ * memory. */
+bool token_part_warm(grammar_tokens *t);
+
 /* Set the bits of all tokens that fit some of the n threads; returns how many there are. The
  * frames of w are as before afterwards. */
 int token_mask_fill(grammar_tokens *t, threads *w, const thread *list, int n, uint32_t *words);

@@ -198,19 +198,12 @@ static void forget(grammar_tokens *t)
     t->slab_used = 0;
 }
 
-const token_part *token_part_find(grammar_tokens *t, const grammar *g, uint32_t leaf_index,
-                                  uint32_t at, bool wants_needs)
+static const token_part *find_or_make(grammar_tokens *t, const leaf *l, token_part key)
 {
-    const leaf *l = g->leaves[leaf_index];
-    token_part key = {.serial = l->is_free ? 0 : g->serial,
-                      .leaf = l->is_free ? 0 : leaf_index,
-                      .at = at,
-                      .is_used = true,
-                      .has_needs = wants_needs};
     token_part *p = slot_of(t, &key);
     if (p->is_used) return p;
     finder f = {.t = t, .l = l};
-    find(&f, at);
+    find(&f, key.at);
     if (t->n_parts >= TOKEN_PARTS / 2) forget(t);
     for (int tries = 0; tries < 2; tries++) {
         size_t used = t->slab_used;
@@ -224,4 +217,29 @@ const token_part *token_part_find(grammar_tokens *t, const grammar *g, uint32_t 
         if (tries == 0) forget(t);
     }
     return NULL;
+}
+
+const token_part *token_part_find(grammar_tokens *t, const grammar *g, uint32_t leaf_index,
+                                  uint32_t at, bool wants_needs)
+{
+    const leaf *l = g->leaves[leaf_index];
+    token_part key = {.serial = l->is_free ? 0 : g->serial,
+                      .leaf = l->is_free ? 0 : leaf_index,
+                      .at = at,
+                      .is_used = true,
+                      .has_needs = wants_needs};
+    return find_or_make(t, l, key);
+}
+
+bool token_part_warm(grammar_tokens *t)
+{
+    arena a;
+    const leaf *l = NULL;
+    int least = 0, most = EXPR_NO_MOST;
+    arena_init(&a, 0);
+    bool ok = leaf_build(&a, NULL, 0, LEAF_FREE, &least, &most, "#", &l, NULL) == ERR_OK;
+    for (int i = 0; ok && i < 2; i++)
+        find_or_make(t, l, (token_part){.is_used = true, .has_needs = i});
+    arena_fini(&a);
+    return ok;
 }
