@@ -70,6 +70,7 @@ static cost_rows draft_rows(const draft_attn_args *a)
 {
     cost_rows r = {0};
     for (int l = 0; l < now.pass.L; l++) {
+        if (now.pass.n_rows[l] < 2) continue; /* not drafted for */
         int64_t seen = now.pass.pos[l];
         if (a->window > 0 && seen > a->window - 1) seen = a->window - 1;
         r.n_read += seen;

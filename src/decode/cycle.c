@@ -50,6 +50,7 @@ static void plan_memory(cycle *c)
     c->lanes.bias = dev_arena_take(&c->mem, S * OPS_BIAS_MAX * (int64_t)sizeof(sample_bias));
     c->in.mem = dev_arena_take(&c->mem, c->in.n_bytes);
     c->out.mem = dev_arena_take(&c->mem, c->out.n_bytes);
+    cycle_pending_plan(c);
 }
 
 static status open_host(cycle *c, err *e)
@@ -63,7 +64,7 @@ static status open_host(cycle *c, err *e)
     c->rows.row_lane = c->rows.ids + T;
     c->rows.row_pos = c->rows.ids + 2 * T;
     c->rows.logit_row = c->rows.ids + 3 * T;
-    return ERR_OK;
+    return cycle_pending_open(c, e);
 }
 
 static status open_files(cycle *c, err *e)
@@ -160,6 +161,7 @@ void cycle_close(cycle *c)
     mem_free(c->in.host);
     mem_free(c->out.host);
     mem_free(c->rows.ids);
+    mem_free(c->pending.host);
     mem_free(c);
 }
 
@@ -180,7 +182,8 @@ model *cycle_model(const cycle *c)
 
 cycle_memory cycle_bytes(const cycle *c)
 {
-    return (cycle_memory){model_bytes(c->target), c->has_draft ? draft_bytes(c->drafter) : 0};
+    int64_t drafter = c->has_draft ? draft_bytes(c->drafter) + cycle_pending_bytes(c) : 0;
+    return (cycle_memory){model_bytes(c->target), drafter};
 }
 
 bool cycle_has_draft(const cycle *c)

@@ -114,10 +114,11 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out);
 typedef struct {
     const int32_t *ids;
     int n;
-    int rows;            /* last rows whose logits are wanted, <= n */
-    float *logits;       /* [rows, V] */
-    float *layers;       /* [n_layers, n, E]; needs keeps_layers */
-    float *features;     /* [n, E] draft context features */
+    int rows;        /* last rows whose logits are wanted, <= n */
+    float *logits;   /* [rows, V] */
+    float *layers;   /* [n_layers, n, E]; needs keeps_layers */
+    float *features; /* [n, E] draft context features */
+    /* These need max_draft = -1: the draft's outputs are made for the rows asked for. */
     float *draft_hidden; /* [B-1, E] */
     float *draft_logits; /* [B-1, V] */
     int32_t *draft_path; /* [B-1] */

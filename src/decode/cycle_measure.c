@@ -31,7 +31,7 @@ static void fill_lanes(const cycle *c, int L, int width, cycle_lane *lanes)
 static status time_draft(cycle *c, const cycle_lane *lanes, int L, double *ms)
 {
     TRY(cycle_upload_inputs(c, lanes, L));
-    draft_request r = cycle_draft_request(c, L);
+    draft_request r = cycle_draft_request(c);
     TRY(c->be->ops->sync(c->be));
     int64_t from = clock_ns();
     TRY(draft_propose(c->drafter, c->target, &r));

@@ -30,6 +30,15 @@ typedef struct {
     int32_t lane_row[64 + 1], lane_slot[64];
 } cycle_rows;
 
+/* Hidden rows whose context waits (cycle_pending.c). */
+typedef struct {
+    dev_buf taps;         /* act [max_rows, n_taps * E] */
+    dev_buf words;        /* i32: slot [max_rows], position [max_rows], and two arrays of a pass */
+    int32_t *host;        /* owned, the image of words */
+    int max_rows;         /* 0 without a draft */
+    int n_rows, n_cycles; /* that wait; cycles they are from */
+} cycle_pending;
+
 struct cycle {
     cycle_options opt;
     backend *be;
@@ -45,7 +54,9 @@ struct cycle {
     cycle_inputs in;
     cycle_outputs out;
     cycle_rows rows;
-    int64_t ctx_begin[64]; /* by slot: first position whose context is in the rings */
+    cycle_pending pending;
+    int n_drafting, widest; /* of the uploaded inputs: lanes with proposals, most of one lane */
+    int64_t ctx_begin[64];  /* by slot: first position whose context is in the rings */
 };
 
 /* Cut the options to what the checkpoints have (drafter NULL without one), fill in their defaults
@@ -59,8 +70,20 @@ dev_buf cycle_view(dev_buf mem, int64_t offset, int64_t n);
 /* Fill c->rows with the slices, upload, and run the target forward (advance). */
 status cycle_forward_slices(cycle *c, const cycle_slice *slices, int n);
 
-/* Fill and upload the arrays of a proposal for L lanes, and describe them. */
+/* Fill and upload the arrays of a cycle of L lanes; describe the proposal for those of them that
+ * are to have any. */
 status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L);
-draft_request cycle_draft_request(const cycle *c, int L);
+draft_request cycle_draft_request(const cycle *c);
+
+/* cycle_pending.c: take from c->mem; the bytes taken; open what is on the host. */
+void cycle_pending_plan(cycle *c);
+int64_t cycle_pending_bytes(const cycle *c);
+status cycle_pending_open(cycle *c, err *e);
+/* Keep the rows of the cycle that was just run, one a lane. */
+status cycle_pending_add(cycle *c, const cycle_lane *lanes, int L);
+/* Give the draft all context that waits. */
+status cycle_pending_flush(cycle *c);
+/* The slot's sequence is over: nothing of it may be written later. */
+status cycle_pending_leave(cycle *c, int slot);
 
 #endif

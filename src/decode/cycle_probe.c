@@ -44,7 +44,7 @@ static status probe_slice(cycle *c, const cycle_probe_args *a, int at, int n, er
         TRY(c->be->ops->download(c->be, a->layers + ((int64_t)i * a->n + at) * E,
                                  model_layer_out(c->target, i), (int64_t)n * E * 4));
     if (!c->has_draft) return ERR_OK;
-    TRY(draft_context(c->drafter, c->target, (dev_buf){0}));
+    TRY(draft_context(c->drafter, model_taps(c->target), model_rows(c->target), (dev_buf){0}));
     if (!a->features) return ERR_OK;
     return download_act(c, a->features + (int64_t)at * E, draft_features(c->drafter),
                         (int64_t)n * E, e);
@@ -61,7 +61,7 @@ static status probe_draft(cycle *c, const cycle_probe_args *a, err *e)
     sample_policy greedy = {.temperature = 0, .top_p = 1, .repetition = 1};
     TRY(cycle_set_policy(c, 0, &greedy, NULL));
     TRY(cycle_upload_inputs(c, &lane, 1));
-    draft_request r = cycle_draft_request(c, 1);
+    draft_request r = cycle_draft_request(c);
     TRY(draft_propose(c->drafter, c->target, &r));
     if (a->draft_logits)
         TRY(c->be->ops->download(c->be, a->draft_logits, draft_logits(c->drafter),

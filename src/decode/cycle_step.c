@@ -6,6 +6,7 @@
 
 status cycle_reset(cycle *c, int slot)
 {
+    TRY(cycle_pending_leave(c, slot));
     c->ctx_begin[slot] = 0;
     return model_reset_slot(c->target, slot);
 }
@@ -101,8 +102,16 @@ static bool wants_context(cycle *c, const cycle_slice *slices, int n)
 status cycle_prefill(cycle *c, const cycle_slice *slices, int n)
 {
     TRY(cycle_forward_slices(c, slices, n));
-    if (!c->has_draft || !wants_context(c, slices, n)) return ERR_OK;
-    return draft_context(c->drafter, c->target, (dev_buf){0});
+    if (c->max_draft == 0 || !wants_context(c, slices, n)) return ERR_OK;
+    return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), (dev_buf){0});
+}
+
+static int widest_of(const cycle_lane *lanes, int L)
+{
+    int widest = 0;
+    for (int l = 0; l < L; l++)
+        if (lanes[l].n_draft > widest) widest = lanes[l].n_draft;
+    return widest;
 }
 
 status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L)
@@ -119,33 +128,40 @@ status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L)
     int32_t *block_pos = (int32_t *)(void *)(in->host + in->block_pos);
     int32_t *row_index = (int32_t *)(void *)(in->host + in->row_index);
     int32_t mask = c->has_draft ? draft_mask_id(c->drafter) : 0;
-    int B = c->B, T = 0;
+    int B = c->B, T = 0, d = 0, widest = widest_of(lanes, L);
     for (int l = 0; l < L; l++) {
         const cycle_lane *a = &lanes[l];
-        anchor[l] = a->anchor;
-        anchor_pos[l] = (int32_t)a->pos;
-        ctx_begin[l] = (int32_t)c->ctx_begin[a->slot];
-        n_draft[l] = a->n_draft;
+        int row = T;
         max_new[l] = a->max_new;
-        lane_slot[l] = a->slot;
-        lane_row[l] = T;
         T += a->n_draft + 1;
+        if (a->n_draft == 0) continue;
+        anchor[d] = a->anchor;
+        anchor_pos[d] = (int32_t)a->pos;
+        ctx_begin[d] = (int32_t)c->ctx_begin[a->slot];
+        n_draft[d] = a->n_draft;
+        lane_slot[d] = a->slot;
+        lane_row[d] = row;
         for (int i = 0; i < B; i++) {
-            block_ids[l * B + i] = i == 0 ? a->anchor : mask;
-            block_pos[l * B + i] = (int32_t)a->pos + i;
-            if (i > 0) row_index[l * (B - 1) + i - 1] = l * B + i;
+            block_ids[d * B + i] = i == 0 ? a->anchor : mask;
+            block_pos[d * B + i] = (int32_t)a->pos + i;
+            if (i > 0 && i <= widest) row_index[d * widest + i - 1] = d * B + i;
         }
+        d++;
     }
-    lane_row[L] = T;
+    lane_row[d] = T;
+    c->n_drafting = d;
+    c->widest = widest;
     return c->be->ops->upload(c->be, in->mem, in->host, in->n_bytes);
 }
 
-draft_request cycle_draft_request(const cycle *c, int L)
+draft_request cycle_draft_request(const cycle *c)
 {
     const cycle_inputs *in = &c->in;
-    int B = c->B;
+    int B = c->B, L = c->n_drafting;
+    int64_t n = (int64_t)L * c->widest;
     return (draft_request){
         .L = L,
+        .n_most = c->widest,
         .anchor = cycle_view(in->mem, in->anchor, L),
         .anchor_pos = cycle_view(in->mem, in->anchor_pos, L),
         .ctx_begin = cycle_view(in->mem, in->ctx_begin, L),
@@ -154,9 +170,9 @@ draft_request cycle_draft_request(const cycle *c, int L)
         .lane_row = cycle_view(in->mem, in->lane_row, L + 1),
         .block_ids = cycle_view(in->mem, in->block_ids, (int64_t)L * B),
         .block_pos = cycle_view(in->mem, in->block_pos, (int64_t)L * B),
-        .row_index = cycle_view(in->mem, in->row_index, (int64_t)L * (B - 1)),
+        .row_index = cycle_view(in->mem, in->row_index, n),
         .lanes = c->lanes,
-        .proposals = cycle_view(c->out.mem, c->out.proposals, (int64_t)L * (B - 1)),
+        .proposals = cycle_view(c->out.mem, c->out.proposals, n),
         .verify_ids = model_rows(c->target)->ids,
     };
 }
@@ -217,13 +233,14 @@ static status enqueue(cycle *c, int L, cycle_kind kind)
 {
     dev_buf n_commit = cycle_view(c->out.mem, c->out.n_commit, L);
     if (kind.has_proposals) {
-        draft_request r = cycle_draft_request(c, L);
+        draft_request r = cycle_draft_request(c);
         TRY(draft_propose(c->drafter, c->target, &r));
     }
     TRY(model_forward(c->target));
     TRY(sample_and_accept(c, L, kind));
-    if (kind.has_proposals) TRY(model_commit(c->target, n_commit));
-    return c->has_draft ? draft_context(c->drafter, c->target, n_commit) : ERR_OK;
+    if (!kind.has_proposals) return ERR_OK; /* the draft's context waits: cycle_pending.c */
+    TRY(model_commit(c->target, n_commit));
+    return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), n_commit);
 }
 
 /* Everything a captured graph depends on beside device data. */
@@ -234,10 +251,11 @@ static uint64_t graph_key(const cycle *c, int L, cycle_kind kind)
     for (int64_t n = rows->max_len; n > OPS_BLOCK; n /= 2) length++;
     return 1u | (uint64_t)kind.has_proposals << 1 | (uint64_t)kind.wants_logprobs << 2 |
            (uint64_t)L << 8 | (uint64_t)rows->T << 16 | (uint64_t)rows->max_rows << 32 |
-           length << 40;
+           length << 40 | (uint64_t)c->n_drafting << 48;
 }
 
-static void read_result(const cycle *c, const cycle_lane *lane, int l, int row, bool logprobs,
+/* The result of lane l, the d-th with proposals when it has any. */
+static void read_result(const cycle *c, const cycle_lane *lane, int l, int d, bool logprobs,
                         cycle_result *out)
 {
     const cycle_outputs *o = &c->out;
@@ -247,12 +265,13 @@ static void read_result(const cycle *c, const cycle_lane *lane, int l, int row, 
     const float *logprob = (const float *)(const void *)(o->host + o->logprob);
     const int32_t *top_ids = (const int32_t *)(const void *)(o->host + o->top_ids);
     const float *top_lp = (const float *)(const void *)(o->host + o->top_logprobs);
+    int row = c->rows.lane_row[l];
     out->n = n_commit[l];
     out->n_drafted = lane->n_draft;
     out->n_accepted = 0;
     memcpy(out->ids, emitted + l * OPS_ROWS_MAX, sizeof out->ids);
     for (int i = 0; i < lane->n_draft; i++) {
-        out->proposals[i] = proposals[l * (c->B - 1) + i];
+        out->proposals[i] = proposals[d * c->widest + i];
         if (out->n_accepted == i && i < out->n && out->proposals[i] == out->ids[i])
             out->n_accepted++;
     }
@@ -273,6 +292,7 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
         if (lanes[l].wants_logprobs) kind.wants_logprobs = true;
     }
     /* With one row a lane that row is always right, so states may move at once. */
+    if (kind.has_proposals) TRY(cycle_pending_flush(c));
     TRY(upload_rows(c, lanes, L, !kind.has_proposals));
     TRY(cycle_upload_inputs(c, lanes, L));
     uint64_t key = graph_key(c, L, kind);
@@ -283,7 +303,9 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
     }
     TRY(c->be->ops->download(c->be, c->out.host, c->out.mem,
                              kind.wants_logprobs ? c->out.n_bytes : c->out.n_small));
-    for (int l = 0; l < L; l++)
-        read_result(c, &lanes[l], l, c->rows.lane_row[l], kind.wants_logprobs, &out[l]);
-    return ERR_OK;
+    for (int l = 0, d = 0; l < L; l++) {
+        read_result(c, &lanes[l], l, d, kind.wants_logprobs, &out[l]);
+        d += lanes[l].n_draft > 0;
+    }
+    return kind.has_proposals ? ERR_OK : cycle_pending_add(c, lanes, L);
 }

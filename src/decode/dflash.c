@@ -164,11 +164,10 @@ static status rotate_table(draft *d, dev_buf pos, int T, dev_buf cs)
                                                             .T = T});
 }
 
-status draft_context(draft *d, const model *target, dev_buf n_commit)
+status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_commit)
 {
     const arch_draft *a = &d->arch;
-    const ops_rows *rows = model_rows(target);
-    TRY(project(d, model_taps(target), rows->T, &d->fc, d->c32, LINEAR_F32));
+    TRY(project(d, taps, rows->T, &d->fc, d->c32, LINEAR_F32));
     TRY(normalise(d, d->c32, d->hidden_norm, d->c, rows->T));
     TRY(rotate_table(d, rows->row_pos, rows->T, d->ctx_cs));
     for (int i = 0; i < d->n_layers; i++) {
@@ -290,7 +289,7 @@ status draft_propose(draft *d, const model *target, const draft_request *r)
 {
     const arch_draft *a = &d->arch;
     const backend_ops *op = d->be->ops;
-    int B = a->block, M = r->L * B, M1 = r->L * (B - 1);
+    int M = r->L * a->block, W = r->n_most, M1 = r->L * W;
     int k = a->is_v2 ? a->select_top_k : OPS_TOPK_MAX;
     TRY(op->embed(d->be, &(embed_args){.table = model_embedding(target),
                                        .ids = r->block_ids,
@@ -330,7 +329,7 @@ status draft_propose(draft *d, const model *target, const draft_request *r)
                                                         .proposals = r->proposals,
                                                         .verify_ids = r->verify_ids,
                                                         .L = r->L,
-                                                        .B = B,
+                                                        .B = W + 1,
                                                         .k = k,
                                                         .R = a->is_v2 ? a->select_rank : 0,
                                                         .V = a->V});

@@ -31,31 +31,35 @@ int64_t draft_bytes(const draft *d); /* weights + rings + scratch on the device 
 /* As model_limits. */
 backend_limits draft_limits(const draft *d);
 
-/* Compute context K, V from the target's taps of the last forward and store the first
- * n_commit[l] rows of each lane (all rows when n_commit is empty). Enqueues only. */
-status draft_context(draft *d, const model *target, dev_buf n_commit);
+/* Compute context K, V of rows whose hidden states are taps (act [T, n_taps * E], as model_taps)
+ * and store the first n_commit[l] rows of each lane (all rows when n_commit is empty). Enqueues
+ * only. */
+status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_commit);
 
-/* Index arrays of a proposal, device memory, all by lane of the call. */
+/* Index arrays of a proposal, device memory, all by lane of the proposal: the lanes of a cycle
+ * that want none are left out. The block is always computed whole, as each of its rows sees all
+ * (model-spec 3.3); what follows it, head and selector, only for its first n_most proposals. */
 typedef struct {
     int L;
+    int n_most;         /* W, most proposals of one lane, 1 .. B-1 */
     dev_buf anchor;     /* i32 [L] */
     dev_buf anchor_pos; /* i32 [L] */
     dev_buf ctx_begin;  /* i32 [L] */
-    dev_buf n_draft;    /* i32 [L] */
+    dev_buf n_draft;    /* i32 [L], 1 .. W */
     dev_buf lane_slot;  /* i32 [L] */
-    dev_buf lane_row;   /* i32 [L+1] */
+    dev_buf lane_row;   /* i32 [L+1] of the verify rows */
     dev_buf block_ids;  /* i32 [L*B] anchor, then mask ids */
     dev_buf block_pos;  /* i32 [L*B] */
-    dev_buf row_index;  /* i32 [L*(B-1)] rows 1..B-1 of each block */
+    dev_buf row_index;  /* i32 [L*W] rows 1..W of each block */
     sample_lanes lanes;
-    dev_buf proposals;  /* i32 [L, B-1] out */
+    dev_buf proposals;  /* i32 [L, W] out */
     dev_buf verify_ids; /* i32 [T] out */
 } draft_request;
 
 /* Run the block and the selector's walk. Enqueues only. */
 status draft_propose(draft *d, const model *target, const draft_request *r);
 
-/* Views of the last calls, for parity tests: f32 [L*(B-1), V]; act [L*(B-1), E]; act [T, E]. */
+/* Views of the last calls, for parity tests: f32 [L*W, V]; act [L*W, E]; act [T, E]. */
 dev_buf draft_logits(const draft *d);
 dev_buf draft_hidden(const draft *d);
 dev_buf draft_features(const draft *d);

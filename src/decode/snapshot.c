@@ -85,6 +85,7 @@ status snapshot_save(snapshots *s, int slot, int cell)
 
 status snapshot_load(snapshots *s, int cell, int slot, int64_t pos)
 {
+    TRY(cycle_pending_leave(s->c, slot));
     s->c->ctx_begin[slot] = pos;
     return cells_load(s->cells, cell, slot);
 }
@@ -97,12 +98,13 @@ static dev_buf window_at(const snapshots *s, int window)
 bool snapshot_has_window(const snapshots *s, int slot, int64_t slot_pos, int64_t pos)
 {
     const cycle *c = s->c;
-    return c->has_draft && pos >= c->ctx_begin[slot] && pos + OPS_BLOCK <= slot_pos &&
+    return c->max_draft > 0 && pos >= c->ctx_begin[slot] && pos + OPS_BLOCK <= slot_pos &&
            pos + draft_window_reach(c->drafter) >= slot_pos;
 }
 
 status snapshot_window_save(snapshots *s, int slot, int64_t pos, int window)
 {
+    TRY(cycle_pending_flush(s->c)); /* the block's context may still wait */
     return draft_window_save(s->c->drafter, slot, pos, window_at(s, window));
 }
 

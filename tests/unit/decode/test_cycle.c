@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "decode/cycle_priv.h"
+#include "decode/dflash_priv.h"
 #include "model/model_priv.h"
 #include "support/test.h"
 
@@ -121,6 +122,118 @@ TEST(a_rejected_block_leaves_the_state_of_the_rows_that_were_right)
     expect_same_cells(one->target, c->target);
     cycle_close(c);
     cycle_close(one);
+}
+
+/* The draft's context of positions [0, end) of a slot, bit for bit. */
+static void expect_same_context(const cycle *a, const cycle *b, int slot, int64_t end)
+{
+    const draft *x = a->drafter, *y = b->drafter;
+    int G = x->arch.G, D = x->arch.D;
+    for (int i = 0; i < x->n_layers; i++)
+        for (int g = 0; g < G; g++) {
+            int R = x->layers[i].ring.R;
+            assert_true(end <= R);
+            size_t at = ((size_t)slot * (size_t)G + (size_t)g) * (size_t)R * (size_t)D * 4;
+            size_t n = (size_t)end * (size_t)D * 4;
+            assert_memory_equal((char *)x->layers[i].ring.k.ptr + at,
+                                (char *)y->layers[i].ring.k.ptr + at, n);
+            assert_memory_equal((char *)x->layers[i].ring.v.ptr + at,
+                                (char *)y->layers[i].ring.v.ptr + at, n);
+        }
+}
+
+static void propose_all(cycle *c, const cycle_lane *lane, cycle_result *r)
+{
+    cycle_lane l = *lane;
+    l.n_draft = 7;
+    l.max_new = 8;
+    assert_int_equal(cycle_step(c, &l, 1, r), ERR_OK);
+}
+
+TEST(context_that_waited_is_the_context_that_did_not)
+{
+    cycle *at_once = open_mini("models/mini-dense-dflash2", -1, 2),
+          *later = open_mini("models/mini-dense-dflash2", -1, 2);
+    /* 5 rows wait; 70 are more than the store holds, so some are flushed on the way. */
+    static const int spells[] = {5, 70};
+    for (int i = 0; i < 2; i++) {
+        cycle_lane a = {.slot = 1, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1}, b = a;
+        cycle_result x, y;
+        int accepted = 0;
+        start(at_once, 1, 0.7);
+        start(later, 1, 0.7);
+        advance_to(at_once, &a, a.pos + spells[i], 7, &accepted);
+        advance_to(later, &b, a.pos, 0, &accepted);
+        assert_int_equal(a.anchor, b.anchor);
+        assert_true(later->pending.n_rows > 0 && later->pending.n_rows <= spells[i]);
+        propose_all(at_once, &a, &x);
+        propose_all(later, &b, &y);
+        assert_int_equal(later->pending.n_rows, 0);
+        assert_int_equal(x.n, y.n);
+        assert_memory_equal(x.proposals, y.proposals, 7 * sizeof *x.proposals);
+        expect_same_context(at_once, later, 1, a.pos + x.n);
+    }
+    cycle_close(at_once);
+    cycle_close(later);
+}
+
+TEST(a_slot_that_is_reset_takes_no_context_of_its_old_sequence)
+{
+    cycle *c = open_mini("models/mini-dense-dflash2", -1, 2),
+          *fresh = open_mini("models/mini-dense-dflash2", -1, 2);
+    for (int company = 0; company < 2; company++) {
+        cycle_lane lanes[2] = {
+            {.slot = 0, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1, .max_new = 16},
+            {.slot = 1, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1, .max_new = 16}};
+        cycle_result r[2], want;
+        for (int slot = 0; slot <= company; slot++) start(c, slot, 0);
+        for (int i = 0; i < 6; i++) {
+            assert_int_equal(cycle_step(c, lanes, 1 + company, r), ERR_OK);
+            for (int l = 0; l <= company; l++) {
+                lanes[l].pos += r[l].n;
+                lanes[l].anchor = r[l].ids[0];
+            }
+        }
+        assert_int_equal(c->pending.n_rows, 6 * (1 + company));
+        start(c, 0, 0.9); /* the other lane's rows are not lost by it */
+        start(fresh, 0, 0.9);
+        assert_int_equal(c->pending.n_rows, 0);
+        cycle_lane again = {.slot = 0, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1};
+        propose_all(fresh, &again, &want);
+        propose_all(c, &again, &r[0]);
+        assert_memory_equal(r[0].proposals, want.proposals, 7 * sizeof *want.proposals);
+        expect_same_context(c, fresh, 0, PROMPT - 1 + want.n);
+    }
+    cycle_close(c);
+    cycle_close(fresh);
+}
+
+TEST(narrow_proposals_are_the_first_of_wide_ones_in_any_company)
+{
+    cycle *c = open_mini("models/mini-dense-dflash2", -1, 3);
+    cycle_result wide[3], r[3];
+    static const int widths[][3] = {{1, 0, 7}, {3, 2, 0}, {0, 5, 1}, {0, 0, 4}, {7, 7, 7}};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        for (int pass = 0; pass < 2; pass++) {
+            cycle_lane lanes[3];
+            for (int l = 0; l < 3; l++) {
+                start(c, l, 0.5 * l);
+                lanes[l] = (cycle_lane){.slot = l,
+                                        .anchor = prompt[PROMPT - 1],
+                                        .pos = PROMPT - 1,
+                                        .n_draft = pass ? widths[i][l] : 7,
+                                        .max_new = 8};
+            }
+            assert_int_equal(cycle_step(c, lanes, 3, pass ? r : wide), ERR_OK);
+        }
+        for (int l = 0; l < 3; l++) {
+            assert_int_equal(r[l].n_drafted, widths[i][l]);
+            assert_memory_equal(r[l].proposals, wide[l].proposals,
+                                (size_t)widths[i][l] * sizeof *r[l].proposals);
+            assert_memory_equal(r[l].ids, wide[l].ids, (size_t)r[l].n * sizeof *r[l].ids);
+        }
+    }
+    cycle_close(c);
 }
 
 TEST(a_step_allocates_nothing)
