@@ -169,7 +169,7 @@ TEST(a_gated_pair_has_the_bits_of_its_two_linears_at_any_length)
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
     static const wide_case cases[] = {
-        {Q(4, 64), 300, 200, 2048}, {W_BF16, 300, 70, 1024}, {Q(4, 64), 1060, 1280, 1024}};
+        {Q(4, 64), 300, 200, 2048}, {W_BF16, 300, 70, 1024}, {Q(4, 64), 1060, 1280, 4160}};
     for (int i = 0; i < N_CASES(cases); i++) {
         const wide_case *p = &cases[i];
         op_call c = {.seed = seed + (uint64_t)i};

@@ -111,9 +111,10 @@ static status device_open(cuda_backend *cb, const cudaDeviceProp *prop, err *e)
         return err_set(e, s, "cuda", -1, "%s", cudaGetErrorString(r));
     }
     TRY(cuda_slices_open(cb, e));
-    TRY(cuda_alloc(&cb->base, CUDA_COUNTERS * 4, &cb->counters, e));
+    TRY(cuda_alloc(&cb->base, (CUDA_COUNTERS + 1) * 4, &cb->counters, e));
     status s = linear_open(cb);
     if (s == ERR_OK) s = moe_ffn_open(cb);
+    if (s == ERR_OK) s = cuda_sync(&cb->base); /* the counters are zero for any stream */
     if (s != ERR_OK) return err_set(e, s, "cuda", -1, "%.200s", cb->base.last.msg);
     return ERR_OK;
 }
@@ -155,6 +156,7 @@ extern "C" status cuda_backend_open(backend **b, const char *isa, const backend_
     cb->base.act = DTYPE_BF16;
     cb->base.quantises_drafts = true;
     cb->base.n_threads = 1;
+    ahead_clear(&cb->ahead);
     status s = device_open(cb, &prop, e);
     if (s != ERR_OK) {
         cuda_close(&cb->base);

@@ -5,21 +5,24 @@ static int64_t round_up_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-pick_split cuda_pick_split(int64_t N, int64_t K, int X)
+pick_split cuda_pick_split(int64_t N, int64_t K, bool is_experts)
 {
     int64_t n_bricks = round_up_div(K, PICK_BRICK_K);
-    int64_t groups = round_up_div(N, PICK_GROUP_N);
-    int64_t slices = round_up_div(PICK_BLOCKS_WANTED, groups);
+    int64_t slices = round_up_div(PICK_CHAINS_WANTED, round_up_div(N, PICK_BRICK_N));
     if (slices > n_bricks / PICK_SLICE_BRICKS) slices = n_bricks / PICK_SLICE_BRICKS;
     if (slices > PICK_SLICES_MAX) slices = PICK_SLICES_MAX;
-    if (slices < 1 || X > 1) slices = 1;
+    if (slices < 1 || is_experts) slices = 1;
     int64_t each = round_up_div(round_up_div(n_bricks, slices), 4) * 4;
     return (pick_split){(int)n_bricks, (int)round_up_div(n_bricks, each), (int)each};
 }
 
-pick_tile cuda_pick_tile(int sm, int bits, int64_t T)
+static pick_tile pick_stream(int64_t T)
 {
-    if (T <= 16) return (pick_tile){PICK_STREAM, T <= 8 ? 8 : 16, PICK_GROUP_N};
+    return (pick_tile){PICK_STREAM, T <= 8 ? 8 : T <= 16 ? 16 : 32, PICK_GROUP_N / 2};
+}
+
+static pick_tile pick_many(int sm, int bits, int64_t T)
+{
     /* Wide sums of 128 columns leave room in shared memory for bricks of up to 6 bits. */
     int most = sm == 90 && bits > 6 ? 64 : 128;
     int columns = T <= 32 ? 32 : T <= 64 ? 64 : most;
@@ -27,10 +30,20 @@ pick_tile cuda_pick_tile(int sm, int bits, int64_t T)
     return (pick_tile){PICK_TILE, columns, PICK_GROUP_N};
 }
 
+pick_tile cuda_pick_tile(int sm, int bits, int64_t T)
+{
+    return T <= 32 ? pick_stream(T) : pick_many(sm, bits, T);
+}
+
+pick_tile cuda_pick_experts_tile(int sm, int bits, int64_t T)
+{
+    return T <= 16 ? pick_stream(T) : pick_many(sm, bits, T);
+}
+
 int cuda_pick_split_tiles_max(pick_tile tile)
 {
     int n = PICK_SLICE_FLOATS / (tile.columns * tile.outputs);
-    return n < PICK_BLOCKS_WANTED ? n : PICK_BLOCKS_WANTED;
+    return n < PICK_TILES_MAX ? n : PICK_TILES_MAX;
 }
 
 bool cuda_pick_is_split(int64_t n_tiles, int slices, pick_tile tile)

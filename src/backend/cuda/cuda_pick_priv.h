@@ -16,11 +16,12 @@ extern "C" {
 enum {
     PICK_BRICK_N = 16,  /* weight rows of a brick: the M of mma m16n8k16 */
     PICK_BRICK_K = 64,  /* weight columns of a brick: four k16 steps */
-    PICK_GROUP_N = 128, /* weight rows that a split counts as one block's */
+    PICK_GROUP_N = 128, /* weight rows of the largest tile that splits by arrival */
     PICK_SLICES_MAX = 8,
-    PICK_SLICE_BRICKS = 8,    /* fewer K than this in a slice costs more than it hides */
-    PICK_BLOCKS_WANTED = 288, /* about two blocks for each of a large GPU's processors */
-    PICK_SLICE_FLOATS = PICK_BLOCKS_WANTED * PICK_GROUP_N * 64, /* room for one slice's sums */
+    PICK_SLICE_BRICKS = 16,    /* fewer K than this in a slice costs more than it hides */
+    PICK_CHAINS_WANTED = 2112, /* chains of 16 outputs at work: 16 for each of 132 processors */
+    PICK_TILES_MAX = 576,      /* tiles beyond which a split cannot help any more */
+    PICK_SLICE_FLOATS = 288 * 128 * 64, /* room for one slice's sums of a split launch */
 };
 
 /* The fixed K order of a weight [X, N, K]: `slices` chains of `slice_bricks` bricks each (a
@@ -30,7 +31,7 @@ typedef struct {
     int n_bricks; /* K in bricks, rounded up */
     int slices, slice_bricks;
 } pick_split;
-pick_split cuda_pick_split(int64_t N, int64_t K, int X);
+pick_split cuda_pick_split(int64_t N, int64_t K, bool is_experts);
 
 /* The kernels of a linear. All run the same chain for an output. */
 typedef enum {
@@ -45,8 +46,10 @@ typedef struct {
     int columns, outputs;
 } pick_tile;
 
-/* For weights of `bits` (16: bf16) and a call of T rows, or T rows an expert on average. */
+/* For weights of `bits` (16: bf16) and a call of T rows. */
 pick_tile cuda_pick_tile(int sm, int bits, int64_t T);
+/* For experts with T rows each on average: many tiles have fewer rows, or more. */
+pick_tile cuda_pick_experts_tile(int sm, int bits, int64_t T);
 
 /* Whether one block per slice pays (partial sums pass through memory), or a block should run all
  * slices of its tile itself: n_tiles blocks without a split. */

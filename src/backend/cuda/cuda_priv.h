@@ -26,6 +26,7 @@
 /* The C folders' headers carry no guards for C++. */
 extern "C" {
 #include "backend/backend.h"
+#include "backend/cuda/weight_ahead_priv.h"
 #include "backend/ops.h"
 #include "base/asserts.h"
 #include "base/err.h"
@@ -71,7 +72,8 @@ typedef struct cuda_backend {
     uint64_t tick;
     int n_graphs;
     cuda_graph graphs[CUDA_GRAPHS_MAX];
-    status broken; /* ERR_DEVICE once the device has failed: every later call says so too */
+    ahead_table ahead; /* of the linears */
+    status broken;     /* ERR_DEVICE once the device has failed: every later call says so too */
 } cuda_backend;
 
 static inline cuda_backend *cuda_of(backend *b)

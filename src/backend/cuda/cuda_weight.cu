@@ -1,4 +1,7 @@
 /* cuda_weight: weights from the file into device memory, repacked there (dequant.cuh). */
+#include <float.h>
+#include <math.h>
+
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/dequant.cuh"
 #include "backend/cuda/linear_tile_priv.h"
@@ -82,19 +85,29 @@ __global__ void repack_affine_kernel(const repack_args a, int n_total)
             words[main + p / per] |= ((lo >> main) | (hi >> main) << 16) << (p % per * ext);
         }
     }
+    /* 8 bits: the plane is two halves of 4 words a lane. */
+    int first = a.bits == 8 ? 4 : main;
     uint8_t *to = a.to + int64_t(brick) * a.brick_bytes;
-    for (int i = 0; i < main; i++) {
-        reinterpret_cast<uint32_t *>(to)[lane * main + i] = words[i];
+    for (int i = 0; i < first; i++) {
+        reinterpret_cast<uint32_t *>(to)[lane * first + i] = words[i];
     }
-    for (int i = 0; i < ext; i++) {
-        reinterpret_cast<uint32_t *>(to + 128 * main)[lane * ext + i] = words[main + i];
+    int rest = a.bits - first;
+    for (int i = 0; i < rest; i++) {
+        reinterpret_cast<uint32_t *>(to + 128 * first)[lane * rest + i] = words[first + i];
     }
 }
 
-/* repack_scales_kernel: scales and biases to pairs of bf16, 16 rows side by side in each brick.
+/* A magnitude as an integer that orders alike; NaN above all. */
+__device__ static inline uint32_t magnitude(float x)
+{
+    return __float_as_uint(x) & 0x7fffffffu;
+}
+
+/* repack_scales_kernel: scales and biases to pairs of bf16, 16 rows side by side in each brick;
+ * largest |scale| of the weight into *largest.
  *
  * Grid     (bricks x groups in a brick) x 16 threads, in blocks of 128 */
-__global__ void repack_scales_kernel(const repack_args a, int n_total)
+__global__ void repack_scales_kernel(const repack_args a, int n_total, uint32_t *largest)
 {
     int i = blockIdx.x * REPACK_THREADS + threadIdx.x;
     if (i >= n_total) return;
@@ -105,13 +118,31 @@ __global__ void repack_scales_kernel(const repack_args a, int n_total)
     uint32_t pair = 0;
     if (row < a.n_rows && k < a.K) {
         int64_t at = row * (a.K / a.group) + k / a.group;
-        pair = pack_bf16(scale_value(a.scales, at, a.scale_type),
-                         scale_value(a.biases, at, a.scale_type));
+        float scale = scale_value(a.scales, at, a.scale_type);
+        pair = pack_bf16(scale, scale_value(a.biases, at, a.scale_type));
+        atomicMax(largest, magnitude(bf16_low(pair)));
     }
     uint8_t *to = a.to + int64_t(brick) * a.brick_bytes + dequant_code_bytes(a.bits) +
                   h * DEQUANT_SCALE_BYTES;
     /* Row r and row r + 8 lie side by side. */
     reinterpret_cast<uint32_t *>(to)[(r & 7) * 2 + (r >> 3)] = pair;
+}
+
+/* finish_scales_kernel: scales to what the kernels multiply codes by (dequant.cuh), 2^k taken out
+ * of scales and biases.
+ *
+ * Grid     (bricks x groups in a brick) x 16 threads, in blocks of 128 */
+__global__ void finish_scales_kernel(uint8_t *bricks, int64_t n_total, int bits, int brick_bytes,
+                                     int in_brick, int k)
+{
+    int64_t i = int64_t(blockIdx.x) * REPACK_THREADS + threadIdx.x;
+    if (i >= n_total) return;
+    uint8_t *at = bricks + i / 16 / in_brick * brick_bytes + dequant_code_bytes(bits) +
+                  i / 16 % in_brick * DEQUANT_SCALE_BYTES + i % 16 * 4;
+    uint32_t pair = *reinterpret_cast<uint32_t *>(at);
+    int up = DEQUANT_CODE_EXPONENT - (i % 2 ? dequant_odd_at(bits) : 0) - k;
+    *reinterpret_cast<uint32_t *>(at) = pack_bf16(scalbnf(bf16_low(pair), up),
+                                                  scalbnf(bf16_high(pair), -k));
 }
 
 /* widen_kernel: n values of a scale type to f32. */
@@ -173,6 +204,12 @@ static brick_plan plan_of(const dev_weight *w, const tensor *t)
     return p;
 }
 
+/* A word of cb->counters that no op uses: the largest scale of the weight in hand. */
+static uint32_t *largest_scale(cuda_backend *cb)
+{
+    return buf_of<uint32_t>(cb->counters) + CUDA_COUNTERS;
+}
+
 static status repack_launch(cuda_backend *cb, const repack_args *a)
 {
     int n_blocks = div_up<int>(a->n_rows, PICK_BRICK_N), n_total = n_blocks * a->n_bricks;
@@ -185,7 +222,7 @@ static status repack_launch(cuda_backend *cb, const repack_args *a)
     TRY(CUDA_LAUNCHED(cb));
     n_total *= (a->group == 32 ? 2 : 1) * 16;
     repack_scales_kernel<<<div_up<int>(n_total, REPACK_THREADS), REPACK_THREADS, 0, cb->upload>>>(
-        *a, n_total);
+        *a, n_total, largest_scale(cb));
     return CUDA_LAUNCHED(cb);
 }
 
@@ -241,6 +278,7 @@ static status bricks_upload(cuda_backend *cb, const tensor *t, const dev_weight 
 {
     brick_plan p = plan_of(w, t);
     int64_t step = brick_rows_cap(&p);
+    CUDA_TRY(cb, cudaMemsetAsync(largest_scale(cb), 0, 4, cb->upload));
     for (int x = 0; x < w->X; x++) {
         tensor m = w->use == WEIGHT_EXPERTS ? tensor_slice(t, x) : *t;
         for (int64_t from = 0; from < w->N; from += step) {
@@ -248,6 +286,29 @@ static status bricks_upload(cuda_backend *cb, const tensor *t, const dev_weight 
             TRY(brick_rows_upload(cb, &m, w, x, from, n));
         }
     }
+    return ERR_OK;
+}
+
+/* Once all scales are there: the power of two that keeps them finite, and their last form. */
+static status scales_finish(cuda_backend *cb, const tensor *t, dev_weight *w)
+{
+    uint32_t bits = 0;
+    CUDA_TRY(cb, cudaMemcpyAsync(&bits, largest_scale(cb), 4, cudaMemcpyDeviceToHost, cb->upload));
+    CUDA_TRY(cb, cudaStreamSynchronize(cb->upload));
+    float largest;
+    int exponent = 0;
+    memcpy(&largest, &bits, 4);
+    if (largest <= FLT_MAX) frexpf(largest, &exponent); /* largest < 2^exponent */
+    int k = exponent > DEQUANT_SCALE_EXPONENT ? exponent - DEQUANT_SCALE_EXPONENT : 0;
+    if (largest == 0) k = 0;
+    brick_plan p = plan_of(w, t);
+    int in_brick = w->group == 32 ? 2 : 1;
+    int64_t n = w->X * p.n_blocks * p.n_bricks * in_brick * 16;
+    finish_scales_kernel<<<static_cast<unsigned>(div_up<int64_t>(n, REPACK_THREADS)),
+                           REPACK_THREADS, 0, cb->upload>>>(buf_of<uint8_t>(w->data), n, p.bits,
+                                                            p.brick_bytes, in_brick, k);
+    TRY(CUDA_LAUNCHED(cb));
+    w->layout = k;
     return ERR_OK;
 }
 
@@ -316,6 +377,7 @@ status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight 
         w.biases = dev_buf{static_cast<char *>(mem.ptr) + bytes + side, side};
     }
     status s = use == WEIGHT_TABLE ? table_upload(cb, t, &w) : bricks_upload(cb, t, &w);
+    if (s == ERR_OK && use != WEIGHT_TABLE && w.type == DTYPE_AFFINE) s = scales_finish(cb, t, &w);
     if (s == ERR_OK) s = cuda_slices_finish(cb);
     if (s != ERR_OK) {
         cuda_release(b, &mem);
@@ -328,6 +390,11 @@ status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight 
 void cuda_weight_close(backend *b, dev_weight *w)
 {
     dev_buf mem = {w->owned, w->n_bytes};
+    cuda_backend *cb = cuda_of(b);
+    if (w->owned) { /* launches of other weights fetch ahead of this one */
+        cuda_graph_clear(cb);
+        ahead_clear(&cb->ahead);
+    }
     cuda_release(b, &mem);
     *w = dev_weight{};
 }

@@ -4,15 +4,22 @@
  * 64 K, the A operands of four k16 steps (mma.cuh). The bricks of 16 outputs follow one another
  * along K; N and K are padded with zero weights. A brick is
  *   bf16     4 fragments x 32 lanes x 16 bytes: a lane's a0..a3
- *   affine   128 b bytes of codes of b bits, in planes: main (4 bits wide for 4, 5, 6, 8; 2 bits
- *            for 2, 3), then the rest of the code's high bits (8: 4, 6: 2, 5: 1, 3: 1). Of a plane
- *            W bits wide a lane owns W words; a word holds 16 / W register pairs, pair p its low
- *            code at bit W p and its high code at bit 16 + W p. Pair 4 f + j is register a_j of
- *            fragment f.
- *            Then 64 bytes of scales and biases, rounded to bf16 if they were not: row r and row
- *            r + 8, each (scale, bias), r = 0..7; for groups of 32 once for each half of K. (A
- *            group of 128 stands in both its bricks: a brick is read in one piece.)
- * Value = bf16(scale * code + bias), one rounding: the same in every kernel.
+ *   affine   128 b bytes of codes of b bits, in planes: main (4 bits wide for 4, 5, 6; 2 for 2, 3;
+ *            8 for 8), then the rest of the code's high bits (6: 2, 5: 1, 3: 1). Of a plane W bits
+ *            wide a lane owns W words (8: 4 words, and 4 in a second half of the plane); a word
+ *            holds 16 / W register pairs, pair p its low code at bit W p and its high code at bit
+ *            16 + W p. Pair 4 f + j is register a_j of fragment f.
+ *            Then 64 bytes of scales and biases: row r and row r + 8, each (scale, bias) in bf16,
+ *            r = 0..7; for groups of 32 once for each half of K. (A group of 128 stands in both
+ *            its bricks: a brick is read in one piece.)
+ *
+ * Value = bf16(scale * code + bias), one rounding, in every kernel; scale and bias are rounded to
+ * bf16 if they were not. The bf16 patterns 0..255 are the numbers 0..255 times 2^-133 (the
+ * subnormals, and the first normals behind them at the same distance), so a code is masked out of
+ * its word and multiplied as it stands by a scale that was made 2^133 times larger at upload, or
+ * 2^(133 - a) for rows r + 8, whose codes stay at bit a = dequant_odd_at of their half. To keep
+ * such scales finite, scales and biases of a weight are made 2^k times smaller, k = 0 for all but
+ * odd weights (dev_weight.layout), and sums 2^k times larger in the end: all of it is exact.
  *
  * TABLE weights stay as in the file, with scales and biases in f32 (dequant_table). */
 #ifndef RIPTIDE_BACKEND_CUDA_DEQUANT_CUH
@@ -23,10 +30,21 @@
 
 enum { DEQUANT_BF16 = 16, DEQUANT_SCALE_BYTES = 64 };
 
+/* Bits of a code that stand in the main plane. */
 __host__ __device__ constexpr int dequant_main_bits(int bits)
 {
-    return bits >= 4 ? 4 : 2;
+    return bits == 8 ? 8 : bits >= 4 ? 4 : 2;
 }
+/* The bit at which codes of rows r + 8 are left, so that one shift serves two pairs; 0 where a
+ * code would reach beyond bit 7. */
+__host__ __device__ constexpr int dequant_odd_at(int bits)
+{
+    return bits == 4 ? 4 : bits <= 3 ? 2 : 0;
+}
+enum {
+    DEQUANT_CODE_EXPONENT = 133, /* bf16 pattern u < 256 is u * 2^-133 */
+    DEQUANT_SCALE_EXPONENT = -5, /* scales stay below 2^-5: 2^133 times that is 2^128 */
+};
 /* Bytes of a brick's codes; bits is 2, 3, 4, 5, 6, 8, or 16 for bf16. */
 __host__ __device__ constexpr int dequant_code_bytes(int bits)
 {
@@ -39,9 +57,10 @@ __host__ __device__ constexpr int dequant_brick_bytes(int bits, bool has_two_gro
     return dequant_code_bytes(bits) + n_groups * DEQUANT_SCALE_BYTES;
 }
 
-/* A lane's share of a brick's codes. */
+/* A lane's share of a brick's codes: the words of the main plane (of its first half for 8 bits),
+ * then the rest. */
 template <int BITS> struct lane_codes {
-    static constexpr int MAIN = dequant_main_bits(BITS), EXT = BITS - MAIN;
+    static constexpr int MAIN = BITS == 8 ? 4 : dequant_main_bits(BITS), EXT = BITS - MAIN;
     uint32_t main[MAIN];
     uint32_t ext[EXT > 0 ? EXT : 1];
 };
@@ -69,22 +88,13 @@ __device__ static inline lane_codes<BITS> dequant_load(const uint8_t *brick, int
     return c;
 }
 
-/* (x & MASK) | OR in one instruction: the compiler makes two of it, both with a long constant. */
-template <uint32_t MASK> __device__ static inline uint32_t and_or(uint32_t x, uint32_t into)
-{
-    uint32_t r;
-    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(x), "n"(MASK), "r"(into));
-    return r;
-}
-
-/* Pair p of a plane W bits wide, its codes moved to bit AT of each half, or-ed into `into`. */
-template <int W, int AT>
-__device__ static inline uint32_t plane_pair(const uint32_t *w, int p, uint32_t into)
+/* Pair p of a plane W bits wide, its codes moved to bit AT of each half. */
+template <int W, int AT> __device__ static inline uint32_t plane_pair(const uint32_t *w, int p)
 {
     constexpr uint32_t MASK = (((1u << W) - 1) * 0x00010001u) << AT;
     uint32_t word = w[p / (16 / W)];
     int from = p % (16 / W) * W;
-    return and_or<MASK>(from >= AT ? word >> (from - AT) : word << (AT - from), into);
+    return (from >= AT ? word >> (from - AT) : word << (AT - from)) & MASK;
 }
 
 __device__ static inline __nv_bfloat162 as_pair(uint32_t u)
@@ -100,31 +110,23 @@ __device__ static inline uint32_t as_bits(__nv_bfloat162 v)
     return u;
 }
 
-/* 0x4300 is bf16's 128, whose last mantissa bit is worth 1: or-ing in a code below 128 adds it. */
-constexpr uint32_t DEQUANT_128 = 0x43004300u;
-__device__ static inline __nv_bfloat162 pair_less_128(uint32_t v)
-{
-    return __hsub2(as_pair(v), as_pair(DEQUANT_128));
-}
-
 /* Register pair p (0..15) of a lane's brick: bf16(scale * code + bias), two at a time. */
 template <int BITS>
 __device__ static inline uint32_t dequant_pair(const lane_codes<BITS> &c, int p,
                                                __nv_bfloat162 scale, __nv_bfloat162 bias)
 {
-    constexpr int MAIN = lane_codes<BITS>::MAIN, EXT = lane_codes<BITS>::EXT;
-    __nv_bfloat162 q;
+    constexpr int MAIN = dequant_main_bits(BITS), EXT = BITS - MAIN, ODD = dequant_odd_at(BITS);
+    uint32_t u;
     if constexpr (BITS == 8) {
-        /* 16 * high + low is exact: 8 significant bits. */
-        q = __hfma2(pair_less_128(plane_pair<4, 0>(c.ext, p, DEQUANT_128)), as_pair(0x41804180u),
-                    pair_less_128(plane_pair<4, 0>(c.main, p, DEQUANT_128)));
-    } else if constexpr (EXT > 0) {
-        uint32_t high = plane_pair<EXT, MAIN>(c.ext, p, DEQUANT_128);
-        q = pair_less_128(plane_pair<MAIN, 0>(c.main, p, high));
+        u = plane_pair<8, 0>(p < 8 ? c.main : c.ext, p & 7);
+    } else if (p & 1) {
+        u = plane_pair<MAIN, ODD>(c.main, p);
+        if constexpr (EXT > 0) u |= plane_pair<EXT, ODD + MAIN>(c.ext, p);
     } else {
-        q = pair_less_128(plane_pair<MAIN, 0>(c.main, p, DEQUANT_128));
+        u = plane_pair<MAIN, 0>(c.main, p);
+        if constexpr (EXT > 0) u |= plane_pair<EXT, MAIN>(c.ext, p);
     }
-    return as_bits(__hfma2(q, scale, bias));
+    return as_bits(__hfma2(as_pair(u), scale, bias));
 }
 
 /* The scales and biases of a lane's two rows, each twice in a register. */

@@ -1,4 +1,6 @@
 /* linear: dense linears and the gated pair, as launches of linear_tile. */
+#include <math.h>
+
 #include "backend/cuda/act.cuh"
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/dequant.cuh"
@@ -6,6 +8,10 @@
 
 /* Rows of a gate and up whose formats differ that are kept in f32 at a time. */
 enum { SWIGLU_APART_ROWS = 64, SILU_THREADS = 256 };
+/* What the next launch reads is fetched ahead when it is less than AHEAD_BYTES: larger launches
+ * keep the memory busy by themselves, and are slowed by what is fetched (bench/notes_cuda.md). A
+ * launch that itself reads less than AHEAD_LIGHT_BYTES starts with that, others end with it. */
+enum { AHEAD_BYTES = 16 << 20, AHEAD_LIGHT_BYTES = 8 << 20 };
 
 int linear_weight_bits(const dev_weight *w)
 {
@@ -26,7 +32,7 @@ static bool has_same_format(const dev_weight *a, const dev_weight *b)
 /* Room for the partial sums of any split launch of at most T rows. */
 int64_t linear_partial_bytes(int64_t T)
 {
-    int64_t floats = int64_t(PICK_BLOCKS_WANTED) * PICK_GROUP_N * (T <= 8 ? 8 : T <= 16 ? 16 : 64);
+    int64_t floats = PICK_SLICE_FLOATS / 64 * (T <= 8 ? 8 : T <= 16 ? 16 : 64);
     return floats * PICK_SLICES_MAX * static_cast<int64_t>(sizeof(float));
 }
 
@@ -36,67 +42,70 @@ static int part_groups(const linear_piece *piece, pick_tile tile)
     return static_cast<int>(div_up(piece->w->N, per_tile));
 }
 
+static int part_row_tiles(const linear_piece *piece, pick_tile tile)
+{
+    return piece->experts ? piece->experts->n_tiles_max : div_up(piece->T, tile.columns);
+}
+
+static bool is_odd(const linear_piece *piece)
+{
+    return piece->w->K % 8 != 0 || reinterpret_cast<uintptr_t>(piece->x) % 16 != 0;
+}
+
 static void part_init(tile_part *p, const linear_piece *piece, pick_tile tile, int brick_bytes)
 {
     const dev_weight *w = piece->w;
-    pick_split split = cuda_pick_split(w->N, w->K, w->X);
+    pick_split split = cuda_pick_split(w->N, w->K, w->use == WEIGHT_EXPERTS);
     *p = tile_part{};
     p->bricks[0] = buf_of<uint8_t>(w->data);
-    if (piece->up) p->bricks[1] = buf_of<uint8_t>(piece->up->data);
-    p->y = piece->y;
+    p->times[0] = ldexpf(1.0f, w->layout);
+    if (piece->up) {
+        p->bricks[1] = buf_of<uint8_t>(piece->up->data);
+        p->times[1] = ldexpf(1.0f, piece->up->layout);
+    }
     p->N = w->N;
-    p->out = piece->out;
+    p->K = w->K;
+    p->expert_bytes = div_up<int64_t>(w->N, PICK_BRICK_N) * split.n_bricks * brick_bytes;
+    p->n_bricks = split.n_bricks;
     p->n_groups = part_groups(piece, tile);
     p->slices = split.slices;
     p->slice_bricks = split.slice_bricks;
-    p->expert_bytes = div_up<int64_t>(w->N, PICK_BRICK_N) * split.n_bricks * brick_bytes;
-}
-
-/* What all parts of a launch share. */
-static void args_init(tile_args *t, cuda_backend *cb, const bf16 *x, int T, const dev_weight *w,
-                      const tile_experts *experts, float *partial)
-{
-    *t = tile_args{};
-    t->x = x;
-    t->ldx = w->K;
-    t->K = w->K;
-    t->T = T;
-    t->n_bricks = cuda_pick_split(w->N, w->K, w->X).n_bricks;
-    t->has_two_groups = w->group == 32;
-    t->brick_bytes = dequant_brick_bytes(linear_weight_bits(w), w->group == 32);
-    t->is_x_odd = w->K % 8 != 0 || reinterpret_cast<uintptr_t>(x) % 16 != 0;
-    t->partial = partial;
-    t->counters = buf_of<uint32_t>(cb->counters);
-    if (experts) {
-        t->tiles = experts->tiles;
-        t->n_tiles = experts->n_tiles;
-        t->x_row = experts->x_row;
-        t->y_row = experts->y_row;
+    p->x = piece->x;
+    p->is_x_odd = is_odd(piece);
+    p->T = piece->T;
+    p->row_tiles = part_row_tiles(piece, tile);
+    p->y = piece->y;
+    p->out = piece->out;
+    if (piece->experts) {
+        p->tiles = piece->experts->tiles;
+        p->n_tiles = piece->experts->n_tiles;
+        p->x_row = piece->experts->x_row;
+        p->y_row = piece->experts->y_row;
     }
 }
 
-static cudaError_t launch_bits(int bits, pick_tile tile, bool has_slices, dim3 grid,
-                               const tile_args *t, const CUtensorMap *map, cudaStream_t stream)
+static cudaError_t launch_bits(int bits, const tile_launch *l, const tile_args *t,
+                               const CUtensorMap *map)
 {
     switch (bits) {
-    case 2: return linear_tile_launch<2>(tile, has_slices, grid, t, map, stream);
-    case 3: return linear_tile_launch<3>(tile, has_slices, grid, t, map, stream);
-    case 4: return linear_tile_launch<4>(tile, has_slices, grid, t, map, stream);
-    case 5: return linear_tile_launch<5>(tile, has_slices, grid, t, map, stream);
-    case 6: return linear_tile_launch<6>(tile, has_slices, grid, t, map, stream);
-    case 8: return linear_tile_launch<8>(tile, has_slices, grid, t, map, stream);
-    default: return linear_tile_launch<DEQUANT_BF16>(tile, has_slices, grid, t, map, stream);
+    case 2: return linear_tile_launch<2>(l, t, map);
+    case 3: return linear_tile_launch<3>(l, t, map);
+    case 4: return linear_tile_launch<4>(l, t, map);
+    case 5: return linear_tile_launch<5>(l, t, map);
+    case 6: return linear_tile_launch<6>(l, t, map);
+    case 8: return linear_tile_launch<8>(l, t, map);
+    default: return linear_tile_launch<DEQUANT_BF16>(l, t, map);
     }
 }
 
 /* The map of x [T, K] in boxes of a brick's K by a tile's rows. */
-static status map_init(cuda_backend *cb, CUtensorMap *map, const tile_args *t, pick_tile tile)
+static status map_init(cuda_backend *cb, CUtensorMap *map, const tile_part *p, pick_tile tile)
 {
-    cuuint64_t size[2] = {static_cast<cuuint64_t>(t->K), static_cast<cuuint64_t>(t->T)};
-    cuuint64_t stride[1] = {static_cast<cuuint64_t>(t->ldx) * 2};
+    cuuint64_t size[2] = {static_cast<cuuint64_t>(p->K), static_cast<cuuint64_t>(p->T)};
+    cuuint64_t stride[1] = {static_cast<cuuint64_t>(p->K) * 2};
     cuuint32_t box[2] = {PICK_BRICK_K, static_cast<cuuint32_t>(tile.columns)}, step[2] = {1, 1};
     auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(cb->map_encode);
-    CUresult r = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bf16 *>(t->x), size,
+    CUresult r = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bf16 *>(p->x), size,
                         stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
                         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -104,64 +113,117 @@ static status map_init(cuda_backend *cb, CUtensorMap *map, const tile_args *t, p
                        __FILE__, __LINE__);
 }
 
-/* One launch: pieces of one format. */
-static status run_format(cuda_backend *cb, tile_args *t, const linear_piece *pieces,
-                         const int *index, int n, pick_tile tile, int row_tiles)
+/* What a launch reads from its beginning, as if for one row; experts are not known before. */
+static ahead_spans ahead_own(const cuda_backend *cb, const tile_args *t, int bits)
 {
-    int64_t n_tiles = 0, partial = 0;
-    int blocks = 0, counters = 0;
-    bool has_slices = false;
+    ahead_spans own = {};
+    pick_tile tile = cuda_pick_tile(cb->sm, bits, 1);
+    int64_t n_tiles = 0;
+    for (int i = 0; i < t->n_parts; i++) n_tiles += div_up<int64_t>(t->part[i].N, tile.outputs);
+    for (int i = 0; i < t->n_parts; i++) {
+        const tile_part *p = &t->part[i];
+        if (p->tiles) continue;
+        bool is_split = cuda_pick_is_split(n_tiles, p->slices, tile);
+        int64_t row_bytes = int64_t(p->n_bricks) * t->brick_bytes;
+        for (int h = 0; h < 2 && p->bricks[h]; h++) {
+            ahead_add(&own, p->bricks[h], row_bytes, div_up<int64_t>(p->N, PICK_BRICK_N),
+                      is_split ? p->slices : 1,
+                      is_split ? int64_t(p->slice_bricks) * t->brick_bytes : row_bytes);
+        }
+    }
+    return own;
+}
+
+/* What the next launch reads, if it is known, and whether this one leaves room for it. */
+static void ahead_init(cuda_backend *cb, tile_args *t, int bits, pick_tile tile)
+{
+    ahead_spans own = ahead_own(cb, t, bits);
+    t->ahead = ahead_note(&cb->ahead, t->part[0].bricks[0], &own);
+    bool is_small = ahead_total(&t->ahead) <= AHEAD_BYTES;
+    if (cb->sm != 90 || tile.kernel != PICK_STREAM || !is_small) t->ahead.n = 0;
+    ahead_fit(&t->ahead, AHEAD_BYTES);
+    t->is_light = !t->has_experts && ahead_total(&own) < AHEAD_LIGHT_BYTES;
+}
+
+/* One launch: pieces of one format, for one tile; with PICK_WIDE of one x. */
+static status run_format(cuda_backend *cb, const linear_piece *const *pieces, int n, pick_tile tile,
+                         float *partials)
+{
+    const dev_weight *w = pieces[0]->w;
+    tile_args t = {};
+    t.has_two_groups = w->group == 32;
+    t.brick_bytes = dequant_brick_bytes(linear_weight_bits(w), w->group == 32);
+    t.n_parts = n;
+    t.partial = partials;
+    t.counters = buf_of<uint32_t>(cb->counters);
+    int64_t n_tiles = 0, partial = 0, blocks = 0;
+    int counters = 0;
+    tile_launch l = {};
+    l.tile = tile;
+    l.is_early = cb->sm == 90;
+    l.stream = cb->stream;
     for (int i = 0; i < n; i++) {
-        n_tiles += int64_t(part_groups(&pieces[index[i]], tile)) * row_tiles;
+        part_init(&t.part[i], pieces[i], tile, t.brick_bytes);
+        t.has_experts |= t.part[i].tiles != nullptr;
+        n_tiles += int64_t(t.part[i].n_groups) * t.part[i].row_tiles;
     }
     for (int i = 0; i < n; i++) {
-        tile_part *p = &t->part[i];
-        part_init(p, &pieces[index[i]], tile, t->brick_bytes);
+        tile_part *p = &t.part[i];
+        int tiles = p->n_groups * p->row_tiles;
         p->is_split = cuda_pick_is_split(n_tiles, p->slices, tile);
-        p->block_begin = blocks;
-        blocks += p->n_groups * (p->is_split ? p->slices : 1);
-        has_slices |= !p->is_split && p->slices > 1;
+        p->block_begin = static_cast<int>(blocks);
+        blocks += int64_t(tiles) * (p->is_split ? p->slices : 1);
+        l.has_slices |= !p->is_split && p->slices > 1;
         if (!p->is_split) continue;
         p->counter_begin = counters;
         p->partial_begin = partial;
-        counters += p->n_groups * row_tiles;
-        partial += int64_t(p->n_groups) * row_tiles * p->slices * tile.outputs * tile.columns;
+        counters += tiles;
+        partial += int64_t(tiles) * p->slices * tile.outputs * tile.columns;
     }
-    DASSERT(counters <= CUDA_COUNTERS);
-    ASSERT(row_tiles <= 65535 && (tile.kernel != PICK_WIDE || blocks <= 65535));
-    t->n_parts = n;
-    dim3 grid(blocks, row_tiles);
+    ASSERT(counters <= CUDA_COUNTERS && blocks <= INT32_MAX);
+    ahead_init(cb, &t, linear_weight_bits(w), tile);
     CUtensorMap map;
-    if (tile.kernel == PICK_WIDE) {
-        grid = dim3(row_tiles, blocks);
-        TRY(map_init(cb, &map, t, tile));
+    if (tile.kernel == PICK_WIDE) TRY(map_init(cb, &map, &t.part[0], tile));
+    l.grid = dim3(static_cast<unsigned>(blocks));
+    cudaError_t r = launch_bits(linear_weight_bits(w), &l, &t, &map);
+    if (r == cudaSuccess && tile.kernel == PICK_WIDE && partial > 0) {
+        r = linear_merge_launch(&l, &t);
     }
-    cudaError_t r = launch_bits(linear_weight_bits(pieces[index[0]].w), tile, has_slices, grid, t,
-                                &map, cb->stream);
     return cuda_status(cb, r, "linear", __FILE__, __LINE__);
 }
 
-status linear_run(cuda_backend *cb, const bf16 *x, int T, const linear_piece *pieces, int n,
-                  const tile_experts *experts, float *partial)
+/* How a piece's rows are cut, and by which kernel. */
+static pick_tile tile_of(const cuda_backend *cb, const linear_piece *p, const pick_tile *given)
+{
+    pick_tile tile = given ? *given : cuda_pick_tile(cb->sm, linear_weight_bits(p->w), p->T);
+    if (tile.kernel == PICK_WIDE && (is_odd(p) || (p->experts && p->experts->x_row))) {
+        tile.kernel = PICK_TILE;
+        tile.outputs = PICK_GROUP_N;
+    }
+    return tile;
+}
+
+static bool can_share(const cuda_backend *cb, const linear_piece *a, const linear_piece *b,
+                      const pick_tile *given)
+{
+    pick_tile s = tile_of(cb, a, given), t = tile_of(cb, b, given);
+    return has_same_format(a->w, b->w) && s.kernel == t.kernel && s.columns == t.columns &&
+           (s.kernel != PICK_WIDE || (a->x == b->x && a->T == b->T));
+}
+
+status linear_run(cuda_backend *cb, const linear_piece *pieces, int n, const pick_tile *tile,
+                  float *partial)
 {
     bool is_done[OPS_PARTS_MAX] = {};
     for (int i = 0; i < n; i++) {
-        int index[OPS_PARTS_MAX], m = 0;
+        const linear_piece *together[OPS_PARTS_MAX];
+        int m = 0;
         for (int j = i; j < n; j++) {
-            if (is_done[j] || !has_same_format(pieces[i].w, pieces[j].w)) continue;
+            if (is_done[j] || !can_share(cb, &pieces[i], &pieces[j], tile)) continue;
             is_done[j] = true;
-            index[m++] = j;
+            together[m++] = &pieces[j];
         }
-        if (m == 0) continue;
-        pick_tile tile = experts ? experts->tile
-                                 : cuda_pick_tile(cb->sm, linear_weight_bits(pieces[i].w), T);
-        int row_tiles = experts ? experts->n_tiles_max : div_up(T, tile.columns);
-        tile_args t;
-        args_init(&t, cb, x, T, pieces[i].w, experts, partial);
-        if (tile.kernel == PICK_WIDE && (t.is_x_odd || t.x_row)) {
-            tile = pick_tile{PICK_TILE, tile.columns, PICK_GROUP_N};
-        }
-        TRY(run_format(cb, &t, pieces, index, m, tile, row_tiles));
+        if (m > 0) TRY(run_format(cb, together, m, tile_of(cb, &pieces[i], tile), partial));
     }
     return ERR_OK;
 }
@@ -206,10 +268,10 @@ status cuda_linear(backend *b, const linear_args *a)
     TRY(cuda_need(cb, "linear", linear_partial_bytes(a->T)));
     linear_piece pieces[OPS_PARTS_MAX];
     for (int i = 0; i < a->n_parts; i++) {
-        pieces[i] = linear_piece{a->part[i].w, nullptr, a->part[i].y.ptr, a->part[i].out};
+        pieces[i] = linear_piece{a->part[i].w, nullptr,          buf_of<bf16>(a->x), a->T,
+                                 nullptr,      a->part[i].y.ptr, a->part[i].out};
     }
-    return linear_run(cb, buf_of<bf16>(a->x), a->T, pieces, a->n_parts, nullptr,
-                      scratch_at<float>(cb, 0));
+    return linear_run(cb, pieces, a->n_parts, nullptr, scratch_at<float>(cb, 0));
 }
 
 /* silu_mul_kernel: y = silu(gate) * up, one value a thread. */
@@ -242,16 +304,18 @@ status linear_swiglu_run(cuda_backend *cb, const bf16 *x, int T, const dev_weigh
 {
     float *partial = scratch_at<float>(cb, scratch);
     if (linear_is_pair(gate, up)) {
-        linear_piece pair = {gate, up, y, TILE_OUT_SWIGLU};
-        return linear_run(cb, x, T, &pair, 1, nullptr, partial);
+        linear_piece pair = {gate, up, x, T, nullptr, y, TILE_OUT_SWIGLU};
+        return linear_run(cb, &pair, 1, nullptr, partial);
     }
     int64_t F = gate->N;
     float *g = scratch_at<float>(cb, scratch + scratch_round(linear_partial_bytes(T)));
     float *u = g + SWIGLU_APART_ROWS * F;
     for (int t = 0; t < T; t += SWIGLU_APART_ROWS) {
         int n = T - t < SWIGLU_APART_ROWS ? T - t : SWIGLU_APART_ROWS;
-        linear_piece apart[2] = {{gate, nullptr, g, LINEAR_F32}, {up, nullptr, u, LINEAR_F32}};
-        TRY(linear_run(cb, x + t * gate->K, n, apart, 2, nullptr, partial));
+        const bf16 *rows = x + t * gate->K;
+        linear_piece apart[2] = {{gate, nullptr, rows, n, nullptr, g, LINEAR_F32},
+                                 {up, nullptr, rows, n, nullptr, u, LINEAR_F32}};
+        TRY(linear_run(cb, apart, 2, nullptr, partial));
         TRY(linear_silu_mul(cb, g, u, y + t * F, n * F));
     }
     return ERR_OK;

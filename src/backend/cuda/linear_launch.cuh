@@ -39,7 +39,8 @@ template <int BITS, int COLUMNS> static tile_choice wide_choice(bool has_slices)
 template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, bool has_two)
 {
     if (t.kernel == PICK_STREAM) {
-        return t.columns == 8 ? stream_choice<BITS, 1>(has_two) : stream_choice<BITS, 2>(has_two);
+        if (t.columns == 8) return stream_choice<BITS, 1>(has_two);
+        return t.columns == 16 ? stream_choice<BITS, 2>(has_two) : stream_choice<BITS, 4>(has_two);
     }
     if (t.kernel == PICK_WIDE) {
         if (t.columns == 32) return wide_choice<BITS, 32>(has_slices);
@@ -54,16 +55,13 @@ template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, b
 }
 
 template <int BITS>
-cudaError_t linear_tile_launch(pick_tile tile, bool has_slices, dim3 grid, const tile_args *a,
-                               const CUtensorMap *map, cudaStream_t stream)
+cudaError_t linear_tile_launch(const tile_launch *l, const tile_args *a, const CUtensorMap *map)
 {
-    tile_choice c = choice_of<BITS>(tile, has_slices, a->has_two_groups);
+    tile_choice c = choice_of<BITS>(l->tile, l->has_slices, a->has_two_groups);
     if (c.wide) {
-        c.wide<<<grid, c.threads, c.shared, stream>>>(*a, *map);
-    } else {
-        c.kernel<<<grid, c.threads, c.shared, stream>>>(*a);
+        return launch_early(l->is_early, c.wide, l->grid, c.threads, c.shared, l->stream, *a, *map);
     }
-    return cudaPeekAtLastError();
+    return launch_early(l->is_early, c.kernel, l->grid, c.threads, c.shared, l->stream, *a);
 }
 
 template <int BITS> static cudaError_t choice_open(pick_tile tile)
@@ -85,6 +83,7 @@ template <int BITS> cudaError_t linear_tile_open(int sm)
         /* Rows that are not whole pieces fall back to sm_80's kernels. */
         cudaError_t r = choice_open<BITS>(cuda_pick_tile(80, BITS, T));
         if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_tile(sm, BITS, T));
+        if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_experts_tile(sm, BITS, T));
         if (r != cudaSuccess) return r;
     }
     return cudaSuccess;

@@ -4,10 +4,7 @@
 #define RIPTIDE_BACKEND_CUDA_LINEAR_STREAM_CUH
 
 #include "backend/cuda/linear_tile.cuh"
-
-enum {
-    STREAM_X_BRICKS = 8, /* bricks of x in one of the two shared buffers */
-};
+#include "backend/cuda/weight_ahead.cuh"
 
 /* Bricks of weights that a lane has under way; divides a slice (cuda_pick_split). */
 __host__ __device__ constexpr int stream_ahead(int bits)
@@ -16,11 +13,19 @@ __host__ __device__ constexpr int stream_ahead(int bits)
 }
 
 template <int NT> struct stream_shape {
-    static constexpr int BLOCKS = PICK_GROUP_N / PICK_BRICK_N;
-    static constexpr int COLUMNS = 8 * NT, THREADS = 256;
+    static constexpr int BLOCKS = 4; /* 16-output blocks of a tile, one a warp */
+    static constexpr int COLUMNS = 8 * NT, THREADS = 128;
+    static constexpr int PER_PROCESSOR = NT == 1 ? 6 : NT == 2 ? 5 : 4; /* blocks; for registers */
+    static constexpr int X_BRICKS = NT <= 2 ? 8 : 4; /* of x in one of the two shared buffers */
     static constexpr int BRICK_BYTES = COLUMNS * TILE_X_ROW_BYTES;
-    static constexpr int CHUNK_BYTES = STREAM_X_BRICKS * BRICK_BYTES;
+    static constexpr int CHUNK_BYTES = X_BRICKS * BRICK_BYTES;
     static constexpr int SHARED = 2 * CHUNK_BYTES;
+    static constexpr int ROWS = THREADS / 8; /* that one turn fills */
+    static constexpr int X_ROWS = COLUMNS > ROWS ? COLUMNS / ROWS
+                                                 : 1; /* of x that a thread copies */
+    static constexpr int X_STEP = ROWS > COLUMNS ? ROWS / COLUMNS
+                                                 : 1; /* bricks that one turn fills */
+    static constexpr int X_TURNS = X_BRICKS / X_STEP;
 };
 
 /* A lane's share of a brick. */
@@ -125,79 +130,131 @@ __device__ static inline void stream_step(float (&acc)[NT][4], const stream_bric
     }
 }
 
-/* Start the copy of up to STREAM_X_BRICKS bricks of x from brick kb on. */
+/* What a thread copies of x: one 16-byte piece of X_ROWS rows, of every X_STEP-th brick. */
+template <int NT> struct stream_x {
+    const bf16 *from[stream_shape<NT>::X_ROWS]; /* its pieces of the chunk's first brick; NULL: no
+                                                   such row, zeros that stay */
+    int k;                                      /* of them */
+    int brick;                                  /* its first brick in a chunk */
+    int to; /* byte of the first row's piece in a chunk's buffer */
+};
+
 template <int NT>
-__device__ static inline void stream_load_x(uint8_t *to, const tile_args &a, tile_rows rows, int kb,
-                                            int end)
+__device__ static inline stream_x<NT> stream_x_init(const tile_part &p, tile_rows rows, int first,
+                                                    uint8_t *shared)
+{
+    using S = stream_shape<NT>;
+    int piece = threadIdx.x & 7, turn = threadIdx.x >> 3, first_row = turn % S::COLUMNS;
+    stream_x<NT> x = {};
+    x.brick = turn / S::COLUMNS;
+    x.k = (first + x.brick) * PICK_BRICK_K + piece * 8;
+    x.to = x.brick * S::BRICK_BYTES + first_row * TILE_X_ROW_BYTES +
+           ((piece ^ (first_row & 7)) << 4);
+#pragma unroll
+    for (int r = 0; r < S::X_ROWS; r++) {
+        int row = first_row + r * S::ROWS;
+        if (row < rows.count) {
+            int64_t from = rows.begin + row;
+            if (p.x_row) from = p.x_row[from];
+            x.from[r] = p.x + from * p.K + x.k;
+            continue;
+        }
+        for (int j = 0; j < 2 * S::X_TURNS; j++) {
+            *reinterpret_cast<uint4 *>(shared + x.to + r * S::ROWS * TILE_X_ROW_BYTES +
+                                       j * S::X_STEP * S::BRICK_BYTES) = make_uint4(0, 0, 0, 0);
+        }
+    }
+    return x;
+}
+
+/* Start the copy of a chunk; n_left bricks are left of the job. */
+template <int NT>
+__device__ static inline void stream_load_x(const stream_x<NT> &x, const tile_part &p, uint8_t *to,
+                                            int n_left)
 {
     using S = stream_shape<NT>;
 #pragma unroll
-    for (int u = threadIdx.x; u < S::CHUNK_BYTES / 16; u += S::THREADS) {
-        int piece = u & 7, row = (u >> 3) % S::COLUMNS, brick = (u >> 3) / S::COLUMNS;
-        if (kb + brick >= end) break;
-        int64_t k = int64_t(kb + brick) * PICK_BRICK_K + piece * 8;
-        bool on = row < rows.count && k < a.K;
-        int64_t from_row = rows.begin + row;
-        if (on && a.x_row) from_row = a.x_row[from_row];
-        const bf16 *from = on ? a.x + from_row * a.ldx + k : a.x;
-        uint8_t *at = to + brick * S::BRICK_BYTES + row * TILE_X_ROW_BYTES +
-                      ((piece ^ (row & 7)) << 4);
-        if (!a.is_x_odd) {
-            copy_async_16(at, from, on);
-        } else {
-            int64_t left = a.K - k;
-            *reinterpret_cast<uint4 *>(at) = tile_load_odd(
-                from, on ? static_cast<int>(left < 8 ? left : 8) : 0);
+    for (int r = 0; r < S::X_ROWS; r++) {
+        if (!x.from[r]) continue;
+#pragma unroll
+        for (int j = 0; j < S::X_TURNS; j++) {
+            if (x.brick + j * S::X_STEP >= n_left) break;
+            int left = static_cast<int>(p.K) - (x.k + j * S::X_STEP * PICK_BRICK_K);
+            const bf16 *from = x.from[r] + j * S::X_STEP * PICK_BRICK_K;
+            uint8_t *at = to + x.to + r * S::ROWS * TILE_X_ROW_BYTES +
+                          j * S::X_STEP * S::BRICK_BYTES;
+            if (!p.is_x_odd) {
+                copy_async_16(at, left > 0 ? from : p.x, left > 0);
+            } else {
+                *reinterpret_cast<uint4 *>(at) = tile_load_odd(from, min(left, 8));
+            }
         }
     }
 }
 
-/* A pair's up sums (warps 4 to 7) to the warps of its gate (0 to 3), through shared memory that
+/* The next chunk is n bricks further. */
+template <int NT> __device__ static inline void stream_x_advance(stream_x<NT> &x, int n)
+{
+#pragma unroll
+    for (int r = 0; r < stream_shape<NT>::X_ROWS; r++) {
+        if (x.from[r]) x.from[r] += n * PICK_BRICK_K;
+    }
+    x.k += n * PICK_BRICK_K;
+}
+
+/* A pair's up sums (warps 2 and 3) to the warps of its gate (0 and 1), through shared memory that
  * all have read for the last time. */
 template <int NT>
-__device__ static inline void stream_hand_up(float (&sum)[NT][4], float (&up)[NT][4],
+__device__ static inline void stream_hand_up(const float (&sum)[NT][4], float (&up)[NT][4],
                                              float4 *shared)
 {
-    int tid = threadIdx.x & 127;
-    bool is_up = threadIdx.x >= 128;
-    tile_sync<256>();
+    constexpr int THREADS = stream_shape<NT>::THREADS, HALF = THREADS / 2;
+    int tid = threadIdx.x % HALF;
+    bool is_up = threadIdx.x >= HALF;
+    tile_sync<THREADS>();
 #pragma unroll
     for (int c = 0; c < NT; c++) {
-        if (is_up) shared[c * 128 + tid] = make_float4(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
+        if (is_up) shared[c * HALF + tid] = make_float4(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
     }
-    tile_sync<256>(); /* up's sums are there */
+    tile_sync<THREADS>(); /* up's sums are there */
 #pragma unroll
     for (int c = 0; c < NT; c++) {
-        float4 v = shared[c * 128 + tid];
+        float4 v = shared[c * HALF + tid];
         up[c][0] = v.x, up[c][1] = v.y, up[c][2] = v.z, up[c][3] = v.w;
     }
 }
 
-/* linear_stream_kernel: one slice, or all slices, of a tile of at most 16 rows.
+/* linear_stream_kernel: one slice, or all slices, of a tile of at most 32 rows.
  *
  * Does     what linear_tile_kernel does, for 8 NT rows
- * Grid     as linear_tile_kernel; block 256: a warp owns one 16-output block
- * Shared   two chunks of x, 8 bricks each
+ * Grid     as linear_tile_kernel; block 128: a warp owns one 16-output block
+ * Shared   two chunks of x, X_BRICKS bricks each
  * Moves    each weight byte once, straight to the registers that multiply it
  * Numbers  linear_tile_kernel's, bit for bit
- * Why      The warps share nothing but x, so there is a barrier every 8 bricks only; each lane
- *          keeps stream_ahead bricks under way. One block a warp, so that there are many warps:
- *          their number hides what each waits for. */
+ * Why      The warps share nothing but x, so there is a barrier every X_BRICKS bricks only; each
+ * lane keeps stream_ahead bricks under way. One block a warp and four warps a block, so that there
+ * is much to schedule and little that waits for its last part. */
 template <int BITS, int NT, bool HAS_TWO>
-__global__ void __launch_bounds__(256, 3) linear_stream_kernel(const __grid_constant__ tile_args a)
+__global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
+    linear_stream_kernel(const __grid_constant__ tile_args a)
 {
     using S = stream_shape<NT>;
     constexpr int BRICK = dequant_brick_bytes(BITS, HAS_TWO), AHEAD = stream_ahead(BITS);
     extern __shared__ __align__(128) uint8_t shared[];
+    launch_next();
+    if (a.has_experts) launch_wait(); /* for the tiles */
     tile_job job;
-    if (!tile_job_init<S::COLUMNS>(job, a, blockIdx.x, blockIdx.y)) return;
+    if (!tile_job_init<S::COLUMNS, false>(job, a)) {
+        ahead_fetch(a.ahead);
+        return;
+    }
     const tile_part &p = a.part[job.part];
     const tile_rows rows = job.rows;
     const int first = job.first, end = job.end;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     /* Outputs beyond N read the last block, and are not stored. */
     int64_t block = tile_block<S::BLOCKS>(p, job.group, warp);
-    int64_t from = min(block, (p.N + PICK_BRICK_N - 1) / PICK_BRICK_N - 1) * a.n_bricks + first;
+    int64_t from = min(block, (p.N + PICK_BRICK_N - 1) / PICK_BRICK_N - 1) * p.n_bricks + first;
     stream_source<BITS> source = stream_source_init<BITS>(
         p.bricks[tile_half<S::BLOCKS>(p, warp)] + rows.expert * p.expert_bytes + from * BRICK);
     stream_brick<BITS, HAS_TWO> w[AHEAD];
@@ -205,27 +262,32 @@ __global__ void __launch_bounds__(256, 3) linear_stream_kernel(const __grid_cons
     for (int j = 0; j < AHEAD; j++) {
         if (first + j < end) stream_load<BITS, HAS_TWO>(w[j], source, j);
     }
-    stream_load_x<NT>(shared, a, rows, first, end);
+    if (a.is_light) ahead_fetch(a.ahead);
+    launch_wait(); /* for x, and for the partial sums of the linear before */
+    stream_x<NT> x = stream_x_init<NT>(p, rows, first, shared);
+    stream_load_x<NT>(x, p, shared, end - first);
     copy_async_commit();
     float acc[1][NT][4] = {}, total[1][NT][4];
     int left = p.slice_bricks, n = 0;
     bool is_first = true, is_odd = false;
     for (int chunk = first; chunk < end; chunk += n) {
-        n = min(min(static_cast<int>(STREAM_X_BRICKS), left), end - chunk);
-        const uint8_t *x = shared + is_odd * S::CHUNK_BYTES;
+        n = min(min(+S::X_BRICKS, left), end - chunk);
+        const uint8_t *rows_at = shared + is_odd * S::CHUNK_BYTES;
         is_odd = !is_odd;
         copy_async_wait<0>();
         tile_sync<S::THREADS>(); /* this chunk has arrived; the one before has been read by all */
-        stream_load_x<NT>(shared + is_odd * S::CHUNK_BYTES, a, rows, chunk + n, end);
+        stream_x_advance<NT>(x, n);
+        stream_load_x<NT>(x, p, shared + is_odd * S::CHUNK_BYTES, end - chunk - n);
         copy_async_commit();
 #pragma unroll
-        for (int j = 0; j < STREAM_X_BRICKS; j++) {
+        for (int j = 0; j < S::X_BRICKS; j++) {
             if (j >= n) break;
             uint32_t b[2][NT][4];
 #pragma unroll
             for (int v = 0; v < 2 * NT; v++) {
                 int row = v % NT * 8 + (lane & 7), piece = v / NT * 4 + (lane >> 3);
-                load_matrix_x4(b[v / NT][v % NT], x + j * S::BRICK_BYTES + row * TILE_X_ROW_BYTES +
+                load_matrix_x4(b[v / NT][v % NT], rows_at + j * S::BRICK_BYTES +
+                                                      row * TILE_X_ROW_BYTES +
                                                       ((piece ^ (lane & 7)) << 4));
             }
             stream_step<BITS, NT, HAS_TWO>(acc[0], w[j % AHEAD], b);
@@ -241,16 +303,16 @@ __global__ void __launch_bounds__(256, 3) linear_stream_kernel(const __grid_cons
             is_first = false;
         }
     }
+    if (!a.is_light) ahead_fetch(a.ahead);
     if (p.is_split) {
-        int tile = job.group + p.n_groups * blockIdx.y;
-        if (!tile_merge<S::THREADS, NT>(tile_flat(total), a, p, tile, job.slice)) return;
+        if (!tile_merge<S::THREADS, NT>(tile_flat(total), a, p, job.tile, job.slice)) return;
     }
     if (p.out == TILE_OUT_SWIGLU) {
         float up[NT][4];
         stream_hand_up<NT>(total[0], up, reinterpret_cast<float4 *>(shared));
-        if (warp < 4) tile_store<NT>(total[0], up, a, p, block, 0, rows);
+        if (warp < S::BLOCKS / 2) tile_store<NT>(total[0], up, p, block, 0, rows);
     } else {
-        tile_store<NT>(total[0], nullptr, a, p, block, 0, rows);
+        tile_store<NT>(total[0], nullptr, p, block, 0, rows);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/act.cuh"
 #include "backend/cuda/dequant.cuh"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/linear_tile_priv.h"
 #include "backend/cuda/mma.cuh"
 #include "backend/cuda/vec_load.cuh"
@@ -32,7 +33,7 @@ template <int BITS, int NT, int WN> struct tile_shape {
  * stands for zeros: a row that is not there, outputs beyond N. */
 enum : uint32_t { TILE_NOTHING = 0xffffffffu };
 template <class S> struct tile_loader {
-    uint32_t x[S::X_UNITS]; /* elements behind a.x */
+    uint32_t x[S::X_UNITS]; /* elements behind p.x */
     uint32_t w[S::W_TURNS]; /* 16 bytes behind p.bricks of the piece's half */
 };
 
@@ -52,28 +53,34 @@ __device__ static inline int64_t tile_block(const tile_part &p, int group, int b
 struct tile_job {
     tile_rows rows;
     int part, group, slice, first, end;
+    int tile; /* number of the tile in its part */
 };
 
-/* False when the block has no rows: tiles that experts did not need. */
-template <int COLUMNS>
-__device__ static inline bool tile_job_init(tile_job &j, const tile_args &a, int block,
-                                            int row_tile)
+/* Of a grid of all parts' tiles, with slices where split; ROWS_FIRST: neighbours are tiles of rows,
+ * else tiles along N. False when the block has no rows: tiles that experts did not need. */
+template <int COLUMNS, bool ROWS_FIRST>
+__device__ static inline bool tile_job_init(tile_job &j, const tile_args &a)
 {
-    j.rows = {0, row_tile * COLUMNS, 0};
-    if (a.tiles) {
-        if (row_tile >= *a.n_tiles) return false;
-        j.rows = a.tiles[row_tile];
-    } else {
-        j.rows.count = min(COLUMNS, a.T - j.rows.begin);
-    }
+    int block = blockIdx.x;
     j.part = 0;
     while (j.part + 1 < a.n_parts && block >= a.part[j.part + 1].block_begin) j.part++;
     const tile_part &p = a.part[j.part];
     block -= p.block_begin;
+    int n_along = p.n_groups * (p.is_split ? p.slices : 1);
+    int row_tile = ROWS_FIRST ? block % p.row_tiles : block / n_along;
+    block = ROWS_FIRST ? block / p.row_tiles : block % n_along;
+    j.rows = {0, row_tile * COLUMNS, 0};
+    if (p.tiles) {
+        if (row_tile >= *p.n_tiles) return false;
+        j.rows = p.tiles[row_tile];
+    } else {
+        j.rows.count = min(COLUMNS, p.T - j.rows.begin);
+    }
     j.group = p.is_split ? block / p.slices : block;
     j.slice = p.is_split ? block % p.slices : 0;
     j.first = j.slice * p.slice_bricks;
-    j.end = p.is_split ? min(a.n_bricks, j.first + p.slice_bricks) : a.n_bricks;
+    j.end = p.is_split ? min(p.n_bricks, j.first + p.slice_bricks) : p.n_bricks;
+    j.tile = j.group + p.n_groups * row_tile;
     return true;
 }
 
@@ -89,8 +96,8 @@ __device__ static inline void tile_loader_init(tile_loader<S> &l, const tile_arg
         l.x[j] = TILE_NOTHING;
         if (row < rows.count) {
             int64_t from = rows.begin + row;
-            if (a.x_row) from = a.x_row[from];
-            l.x[j] = static_cast<uint32_t>(from * a.ldx + (tid & 7) * 8);
+            if (p.x_row) from = p.x_row[from];
+            l.x[j] = static_cast<uint32_t>(from * p.K + (tid & 7) * 8);
         }
     }
 #pragma unroll
@@ -100,7 +107,7 @@ __device__ static inline void tile_loader_init(tile_loader<S> &l, const tile_arg
         int64_t block = tile_block<S::BLOCKS>(p, group, b & (S::BLOCKS - 1));
         l.w[j] = TILE_NOTHING;
         if (unit < S::W_UNITS && block < n_blocks && piece * 16 < a.brick_bytes) {
-            int64_t at = rows.expert * p.expert_bytes + block * a.n_bricks * a.brick_bytes;
+            int64_t at = rows.expert * p.expert_bytes + block * p.n_bricks * a.brick_bytes;
             l.w[j] = static_cast<uint32_t>(at / 16 + piece);
         }
     }
@@ -132,12 +139,12 @@ __device__ static inline void tile_load(const tile_loader<S> &l, const tile_args
         int row = (tid + j * S::THREADS) >> 3;
         if (S::COLUMNS * 8 < S::THREADS && row >= S::COLUMNS) break;
         uint8_t *to = stage + row * TILE_X_ROW_BYTES + (((tid & 7) ^ (row & 7)) << 4);
-        bool on = l.x[j] != TILE_NOTHING && k < a.K;
-        const bf16 *from = a.x + (on ? l.x[j] + int64_t(kb) * PICK_BRICK_K : 0);
-        if (!a.is_x_odd) {
+        bool on = l.x[j] != TILE_NOTHING && k < p.K;
+        const bf16 *from = p.x + (on ? l.x[j] + int64_t(kb) * PICK_BRICK_K : 0);
+        if (!p.is_x_odd) {
             copy_async_16(to, from, on);
         } else {
-            int left = static_cast<int>(a.K) - k;
+            int left = static_cast<int>(p.K) - k;
             *reinterpret_cast<uint4 *>(to) = tile_load_odd(from, on ? min(left, 8) : 0);
         }
     }
@@ -208,30 +215,31 @@ __device__ static inline void tile_step(float (&acc)[2][NT][4], const uint8_t *s
  * `up` they are a gate's, and up's are its own. */
 template <int NT>
 __device__ static inline void tile_store(const float (&sum)[NT][4], const float (*up)[4],
-                                         const tile_args &a, const tile_part &p, int64_t block,
-                                         int column, tile_rows rows)
+                                         const tile_part &p, int64_t block, int column,
+                                         tile_rows rows)
 {
     int lane = threadIdx.x & 31;
     int64_t n = block * PICK_BRICK_N + (lane >> 2);
     column += (lane & 3) * 2;
+    float times = p.times[0], up_times = p.times[1];
 #pragma unroll
     for (int v = 0; v < NT * 2; v++) {
         int at = column + v / 2 * 8 + (v & 1);
-        if (at >= rows.count) continue;
+        if (at >= rows.count) break; /* columns ascend */
         int64_t row = rows.begin + at;
-        if (a.y_row) row = a.y_row[row];
+        if (p.y_row) row = p.y_row[row];
+        int64_t to = row * p.N + n;
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             if (n + r * 8 >= p.N) continue;
-            int64_t to = row * p.N + n + r * 8;
-            float s = sum[v / 2][r * 2 + (v & 1)];
-            if (up) s = act_silu(s) * up[v / 2][r * 2 + (v & 1)];
+            float s = sum[v / 2][r * 2 + (v & 1)] * times;
+            if (up) s = act_silu(s) * (up[v / 2][r * 2 + (v & 1)] * up_times);
             if (p.out == LINEAR_F32) {
-                static_cast<float *>(p.y)[to] = s;
+                static_cast<float *>(p.y)[to + r * 8] = s;
             } else if (p.out == LINEAR_ADD) {
-                static_cast<float *>(p.y)[to] += s;
+                static_cast<float *>(p.y)[to + r * 8] += s;
             } else {
-                static_cast<bf16 *>(p.y)[to] = __float2bfloat16_rn(s);
+                static_cast<bf16 *>(p.y)[to + r * 8] = __float2bfloat16_rn(s);
             }
         }
     }
@@ -239,15 +247,15 @@ __device__ static inline void tile_store(const float (&sum)[NT][4], const float 
 
 /* Both blocks of a warp: two blocks of outputs, or gate and up of the same. */
 template <int NT>
-__device__ static inline void tile_store_two(const float (&sum)[2][NT][4], const tile_args &a,
-                                             const tile_part &p, int64_t block0, int64_t block1,
-                                             int column, tile_rows rows)
+__device__ static inline void tile_store_two(const float (&sum)[2][NT][4], const tile_part &p,
+                                             int64_t block0, int64_t block1, int column,
+                                             tile_rows rows)
 {
     if (p.out == TILE_OUT_SWIGLU) {
-        tile_store<NT>(sum[0], sum[1], a, p, block0, column, rows);
+        tile_store<NT>(sum[0], sum[1], p, block0, column, rows);
     } else {
-        tile_store<NT>(sum[0], nullptr, a, p, block0, column, rows);
-        tile_store<NT>(sum[1], nullptr, a, p, block1, column, rows);
+        tile_store<NT>(sum[0], nullptr, p, block0, column, rows);
+        tile_store<NT>(sum[1], nullptr, p, block1, column, rows);
     }
 }
 
@@ -257,21 +265,53 @@ template <int THREADS> __device__ static inline void tile_sync()
     asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
-/* Split: leave this slice's sums, four by four, in memory; the block that arrives last at the
- * tile's counter adds all slices in order. True for that block. */
+/* Where a thread's sums of slice 0 of a split tile lie; four by four, THREADS fours apart. */
+template <int THREADS, int FOURS>
+__device__ static inline float *tile_partial(const tile_args &a, const tile_part &p, int tile)
+{
+    return a.partial + p.partial_begin + int64_t(tile) * p.slices * (THREADS * FOURS * 4) +
+           threadIdx.x * 4;
+}
+
+template <int THREADS, int FOURS>
+__device__ static inline void tile_leave(const float (&sum)[FOURS * 4], float *at, int slice)
+{
+    at += int64_t(slice) * (THREADS * FOURS * 4);
+#pragma unroll
+    for (int v = 0; v < FOURS; v++) {
+        const float *s = &sum[v * 4];
+        *reinterpret_cast<float4 *>(at + v * THREADS * 4) = make_float4(s[0], s[1], s[2], s[3]);
+    }
+}
+
+/* Fours [from, from + N) of a thread, all slices added in order. */
+template <int THREADS, int FOURS, int N>
+__device__ static inline void tile_gather(float (&sum)[N * 4], const float *at, int from,
+                                          int slices)
+{
+#pragma unroll
+    for (int v = 0; v < N; v++) {
+        const float *p = at + (from + v) * (THREADS * 4);
+        float4 t = __ldcg(reinterpret_cast<const float4 *>(p));
+#pragma unroll 4
+        for (int s = 1; s < slices; s++) {
+            float4 u = __ldcg(
+                reinterpret_cast<const float4 *>(p + int64_t(s) * (THREADS * FOURS * 4)));
+            t.x += u.x, t.y += u.y, t.z += u.z, t.w += u.w;
+        }
+        sum[v * 4] = t.x, sum[v * 4 + 1] = t.y, sum[v * 4 + 2] = t.z, sum[v * 4 + 3] = t.w;
+    }
+}
+
+/* Split: leave this slice's sums in memory; the block that arrives last at the tile's counter adds
+ * all slices in order. True for that block. */
 template <int THREADS, int FOURS>
 __device__ static inline bool tile_merge(float (&sum)[FOURS * 4], const tile_args &a,
                                          const tile_part &p, int tile, int slice)
 {
-    constexpr int64_t SLICE_FLOATS = int64_t(THREADS) * FOURS * 4;
     __shared__ int is_last;
-    float *base = a.partial + p.partial_begin + tile * p.slices * SLICE_FLOATS + threadIdx.x * 4;
-    float *mine = base + slice * SLICE_FLOATS;
-#pragma unroll
-    for (int v = 0; v < FOURS; v++) {
-        const float *s = &sum[v * 4];
-        *reinterpret_cast<float4 *>(mine + v * THREADS * 4) = make_float4(s[0], s[1], s[2], s[3]);
-    }
+    float *at = tile_partial<THREADS, FOURS>(a, p, tile);
+    tile_leave<THREADS, FOURS>(sum, at, slice);
     __threadfence(); /* the sums are visible before the count says so */
     tile_sync<THREADS>();
     if (threadIdx.x == 0) {
@@ -282,18 +322,7 @@ __device__ static inline bool tile_merge(float (&sum)[FOURS * 4], const tile_arg
     tile_sync<THREADS>();
     if (!is_last) return false;
     __threadfence();
-#pragma unroll
-    for (int v = 0; v < FOURS; v++) {
-        const float *at = base + v * THREADS * 4;
-        float4 t = __ldcg(reinterpret_cast<const float4 *>(at));
-#pragma unroll 4
-        for (int s = 1; s < p.slices; s++) {
-            float4 u = __ldcg(reinterpret_cast<const float4 *>(at + s * SLICE_FLOATS));
-            t.x += u.x, t.y += u.y, t.z += u.z, t.w += u.w;
-        }
-        float *s = &sum[v * 4];
-        s[0] = t.x, s[1] = t.y, s[2] = t.z, s[3] = t.w;
-    }
+    tile_gather<THREADS, FOURS, FOURS>(sum, at, 0, p.slices);
     return true;
 }
 
@@ -317,7 +346,7 @@ template <int A, int B> __device__ static inline float (&tile_flat(float (&s)[A]
 /* linear_tile_kernel: one slice, or all slices, of one tile.
  *
  * Does     ops.h:linear_args, linear_swiglu_args and the experts of moe_ffn_args
- * Grid     (tiles along N x slices where split, of all parts; tiles of rows); block 128 WN
+ * Grid     tiles along N (x slices where split) x tiles of rows, of all parts; block 128 WN
  * Shared   STAGES bricks of 8 output blocks, their scales, and the same K of x
  * Needs    weights in bricks (dequant.cuh); rows of x in 16-byte pieces unless is_x_odd
  * Moves    each weight byte once per tile of rows, x once per 128 outputs
@@ -330,8 +359,10 @@ __global__ void __launch_bounds__(128 * WN) linear_tile_kernel(const __grid_cons
 {
     using S = tile_shape<BITS, NT, WN>;
     extern __shared__ __align__(128) uint8_t shared[];
+    launch_next();
+    launch_wait();
     tile_job job;
-    if (!tile_job_init<S::COLUMNS>(job, a, blockIdx.x, blockIdx.y)) return;
+    if (!tile_job_init<S::COLUMNS, false>(job, a)) return;
     const tile_part &p = a.part[job.part];
     const int first = job.first, end = job.end;
 
@@ -363,11 +394,10 @@ __global__ void __launch_bounds__(128 * WN) linear_tile_kernel(const __grid_cons
         }
     }
     if (p.is_split) {
-        int tile = job.group + p.n_groups * blockIdx.y;
-        if (!tile_merge<S::THREADS, 2 * NT>(tile_flat(total), a, p, tile, job.slice)) return;
+        if (!tile_merge<S::THREADS, 2 * NT>(tile_flat(total), a, p, job.tile, job.slice)) return;
     }
     int wn = threadIdx.x >> 5 & 3, wc = threadIdx.x >> 7;
-    tile_store_two<NT>(total, a, p, tile_block<S::BLOCKS>(p, job.group, wn),
+    tile_store_two<NT>(total, p, tile_block<S::BLOCKS>(p, job.group, wn),
                        tile_block<S::BLOCKS>(p, job.group, 4 + wn), wc * NT * 8, job.rows);
 }
 

@@ -3,8 +3,8 @@
  * A tile is 128 or 256 outputs (or half of a gate and the same half of its up) by 8..128 rows of
  * x. The K order is pick_split's: `slices` chains of mma k16 steps, each from zero in ascending K,
  * added in order. One block runs either one slice of a tile (split: the partial sums go through
- * memory and the block that arrives last adds them in order) or all of them; the bits are the same.
- */
+ * memory and the block that arrives last, or a second launch, adds them in order) or all of them;
+ * the bits are the same. */
 #ifndef RIPTIDE_BACKEND_LINEAR_TILE_PRIV_H
 #define RIPTIDE_BACKEND_LINEAR_TILE_PRIV_H
 
@@ -12,6 +12,7 @@
 
 #include "backend/cuda/cuda_pick_priv.h"
 #include "backend/cuda/cuda_priv.h"
+#include "backend/cuda/weight_ahead_priv.h"
 
 /* Beyond linear_out: y act = silu(gate) * up, of a pair. */
 enum { TILE_OUT_SWIGLU = LINEAR_ADD + 1 };
@@ -21,69 +22,83 @@ typedef struct {
     int expert, begin, count;
 } tile_rows;
 
-/* One weight, or a pair (gate, up) whose formats and shapes are equal. */
+/* One weight, or a pair (gate, up) whose formats and shapes are equal, and the rows it is for. */
 typedef struct {
     const uint8_t *bricks[2]; /* dequant.cuh; [1] is NULL unless a pair */
-    void *y;                  /* rows of N values of the type that `out` says */
-    int64_t N;
+    float times[2];           /* 2^k of each (dequant.cuh) */
+    int64_t N, K;
     int64_t expert_bytes; /* from one expert to the next */
-    int out;              /* linear_out or TILE_OUT_SWIGLU */
+    int n_bricks;         /* along K */
     int n_groups;         /* tiles along N */
-    int block_begin;      /* first block of this part */
-    int slices, slice_bricks;
-    int is_split;
-    int counter_begin;     /* first of its n_groups x row tiles counters */
+    int slices, slice_bricks, is_split;
+
+    const bf16 *x; /* rows of K values */
+    int is_x_odd;  /* they are not whole, aligned 16-byte pieces */
+    int T;
+    int row_tiles; /* tiles of rows */
+    void *y;       /* rows of N values of the type that `out` says */
+    int out;       /* linear_out or TILE_OUT_SWIGLU */
+    /* Experts: the tiles of rows are `tiles` (those from *n_tiles on are idle). Sorted row i reads
+     * row x_row[i] of x (not with PICK_WIDE) and writes row y_row[i] of y (NULL: i itself).
+     * Otherwise all NULL and rows are cut as they come. */
+    const tile_rows *tiles;
+    const int *n_tiles, *x_row, *y_row;
+
+    int block_begin;       /* first block of this part */
+    int counter_begin;     /* first of its n_groups x row_tiles counters */
     int64_t partial_begin; /* first float of its partial sums */
 } tile_part;
 
 typedef struct {
-    const bf16 *x; /* rows of K values, `ldx` apart */
-    int64_t ldx, K;
-    int T;
-    int n_bricks, brick_bytes;
+    int brick_bytes;
     int has_two_groups; /* scales for each 32 of K */
-    int is_x_odd;       /* rows of x are not whole, aligned 16-byte pieces */
+    int has_experts;    /* some part has `tiles` */
     int n_parts;
     tile_part part[OPS_PARTS_MAX];
     float *partial;
     uint32_t *counters;
-    /* Experts: the grid counts tiles of `tiles` (those from *n_tiles on are idle). Sorted row i
-     * reads row x_row[i] of x (not with PICK_WIDE) and writes row y_row[i] of y (NULL: i itself).
-     * Otherwise all NULL
-     * and the grid counts tiles along T. */
-    const tile_rows *tiles;
-    const int *n_tiles, *x_row, *y_row;
+    ahead_spans ahead; /* of the launch that is likely to follow */
+    int is_light;      /* this launch reads so little that `ahead` need not wait for its end */
 } tile_args;
 
-/* Launch for weights of BITS (16 = bf16). has_slices: a block runs several slices. map: of x, for
- * PICK_WIDE alone. */
+/* How a launch is to be made. */
+typedef struct {
+    pick_tile tile;
+    bool has_slices, is_early; /* a block runs several slices; see launch_early.cuh */
+    dim3 grid;
+    cudaStream_t stream;
+} tile_launch;
+
+/* Launch for weights of BITS (16 = bf16). map: of x, for PICK_WIDE alone. */
 template <int BITS>
-cudaError_t linear_tile_launch(pick_tile tile, bool has_slices, dim3 grid, const tile_args *a,
-                               const CUtensorMap *map, cudaStream_t stream);
+cudaError_t linear_tile_launch(const tile_launch *l, const tile_args *a, const CUtensorMap *map);
 /* Let the kernels that cuda_pick_tile can choose have their shared memory; once a device. */
 template <int BITS> cudaError_t linear_tile_open(int sm);
 
-extern template cudaError_t linear_tile_launch<2>(pick_tile, bool, dim3, const tile_args *,
-                                                  const CUtensorMap *, cudaStream_t);
+extern template cudaError_t linear_tile_launch<2>(const tile_launch *, const tile_args *,
+                                                  const CUtensorMap *);
 extern template cudaError_t linear_tile_open<2>(int);
-extern template cudaError_t linear_tile_launch<3>(pick_tile, bool, dim3, const tile_args *,
-                                                  const CUtensorMap *, cudaStream_t);
+extern template cudaError_t linear_tile_launch<3>(const tile_launch *, const tile_args *,
+                                                  const CUtensorMap *);
 extern template cudaError_t linear_tile_open<3>(int);
-extern template cudaError_t linear_tile_launch<4>(pick_tile, bool, dim3, const tile_args *,
-                                                  const CUtensorMap *, cudaStream_t);
+extern template cudaError_t linear_tile_launch<4>(const tile_launch *, const tile_args *,
+                                                  const CUtensorMap *);
 extern template cudaError_t linear_tile_open<4>(int);
-extern template cudaError_t linear_tile_launch<5>(pick_tile, bool, dim3, const tile_args *,
-                                                  const CUtensorMap *, cudaStream_t);
+extern template cudaError_t linear_tile_launch<5>(const tile_launch *, const tile_args *,
+                                                  const CUtensorMap *);
 extern template cudaError_t linear_tile_open<5>(int);
-extern template cudaError_t linear_tile_launch<6>(pick_tile, bool, dim3, const tile_args *,
-                                                  const CUtensorMap *, cudaStream_t);
+extern template cudaError_t linear_tile_launch<6>(const tile_launch *, const tile_args *,
+                                                  const CUtensorMap *);
 extern template cudaError_t linear_tile_open<6>(int);
-extern template cudaError_t linear_tile_launch<8>(pick_tile, bool, dim3, const tile_args *,
-                                                  const CUtensorMap *, cudaStream_t);
+extern template cudaError_t linear_tile_launch<8>(const tile_launch *, const tile_args *,
+                                                  const CUtensorMap *);
 extern template cudaError_t linear_tile_open<8>(int);
-extern template cudaError_t linear_tile_launch<16>(pick_tile, bool, dim3, const tile_args *,
-                                                   const CUtensorMap *, cudaStream_t);
+extern template cudaError_t linear_tile_launch<16>(const tile_launch *, const tile_args *,
+                                                   const CUtensorMap *);
 extern template cudaError_t linear_tile_open<16>(int);
+
+/* Add the slices of a split PICK_WIDE launch and write its outputs; in linear_merge.cu. */
+cudaError_t linear_merge_launch(const tile_launch *l, const tile_args *a);
 
 /* ---- linear.cu: from weights to launches ------------------------------------------------ */
 
@@ -92,24 +107,27 @@ int linear_weight_bits(const dev_weight *w);
 /* Whether gate and up can share a tile. */
 bool linear_is_pair(const dev_weight *gate, const dev_weight *up);
 
-/* Rows, sorted by expert on the device, of a grouped launch. */
+/* Rows sorted by expert on the device. */
 typedef struct {
     const tile_rows *tiles;
     const int *n_tiles, *x_row, *y_row;
     int n_tiles_max; /* what *n_tiles cannot pass */
-    pick_tile tile;  /* that the rows were cut for; all weights of a pass share it */
 } tile_experts;
 
 typedef struct {
     const dev_weight *w, *up; /* up: the second of a pair, else NULL */
+    const bf16 *x;
+    int T;
+    const tile_experts *experts; /* NULL: plain */
     void *y;
     int out;
 } linear_piece;
 
-/* y_i = x W_i^T for pieces over the same T rows of x; formats may differ. experts NULL: plain.
- * partial: linear_partial_bytes(T) bytes. */
-status linear_run(cuda_backend *cb, const bf16 *x, int T, const linear_piece *pieces, int n,
-                  const tile_experts *experts, float *partial);
+/* y_i = x_i W_i^T, up to OPS_PARTS_MAX pieces, in as few launches as formats and kernels allow.
+ * tile: how rows are cut (experts' tiles have tile->columns); NULL: as suits each piece.
+ * partial: linear_partial_bytes(largest T) bytes. */
+status linear_run(cuda_backend *cb, const linear_piece *pieces, int n, const pick_tile *tile,
+                  float *partial);
 int64_t linear_partial_bytes(int64_t T);
 
 /* y act [T, F] = silu(x gate^T) * (x up^T); linear_swiglu_bytes(T, F) of scratch from byte

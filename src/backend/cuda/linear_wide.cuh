@@ -50,7 +50,7 @@ template <class S> __device__ static inline wide_shared<S> wide_shared_init(uint
     s.empty = s.full + S::STAGES;
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++) {
-            tma_barrier_init(&s.full[i], 1);
+            tma_barrier_init(&s.full[i], S::BLOCKS);
             tma_barrier_init(&s.empty[i], S::COMPUTE / 32);
         }
         tma_barrier_fence();
@@ -59,30 +59,30 @@ template <class S> __device__ static inline wide_shared<S> wide_shared_init(uint
     return s;
 }
 
-/* The copying warp: lane b copies block b's brick, lane 0 the box of x besides. */
+/* The copying warp: lane b < 16 copies block b's brick, lane 0 the box of x besides. Each lane
+ * arrives for what it copies itself, so that no copy hangs on another lane's word. */
 template <class S>
 __device__ static inline void wide_copy(const wide_shared<S> &s, const tile_args &a,
                                         const tile_part &p, const tile_job &job,
                                         const CUtensorMap *map)
 {
     int b = threadIdx.x & 31;
+    if (b >= S::BLOCKS) return;
     int64_t n_blocks = (p.N + PICK_BRICK_N - 1) / PICK_BRICK_N;
-    int64_t block = tile_block<S::BLOCKS>(p, job.group, b & (S::BLOCKS - 1));
+    int64_t block = tile_block<S::BLOCKS>(p, job.group, b);
     /* Outputs beyond N keep what lies in the stage, and are not stored. */
-    bool on = b < S::BLOCKS && block < n_blocks;
-    int n_bytes = S::X_BYTES + __popc(__ballot_sync(0xffffffffu, on)) * a.brick_bytes;
-    const uint8_t *from = p.bricks[tile_half<S::BLOCKS>(p, b & (S::BLOCKS - 1))] +
-                          job.rows.expert * p.expert_bytes +
-                          (block * a.n_bricks + job.first) * a.brick_bytes;
+    bool on = block < n_blocks;
+    int n_bytes = (on ? a.brick_bytes : 0) + (b == 0 ? S::X_BYTES : 0);
+    const uint8_t *from = p.bricks[tile_half<S::BLOCKS>(p, b)] + job.rows.expert * p.expert_bytes +
+                          (block * p.n_bricks + job.first) * a.brick_bytes;
     int stage = 0, parity = 1; /* a fresh barrier counts as being past phase 1 */
     for (int kb = job.first; kb < job.end; kb++) {
         uint8_t *to = s.stages + stage * S::STAGE;
         tma_wait(&s.empty[stage], parity);
+        tma_arrive_expect(&s.full[stage], n_bytes); /* expected before they come */
         if (b == 0) {
-            tma_arrive_expect(&s.full[stage], n_bytes);
             tma_copy_box(to, map, kb * PICK_BRICK_K, job.rows.begin, &s.full[stage]);
         }
-        __syncwarp(); /* the bytes are expected before they come */
         if (on) tma_copy(to + S::X_BYTES + b * S::BRICK, from, a.brick_bytes, &s.full[stage]);
         from += a.brick_bytes;
         if (++stage == S::STAGES) stage = 0, parity ^= 1;
@@ -181,7 +181,9 @@ __device__ static inline void wide_compute(float (&acc)[2][S::NT * 4], const wid
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             wgmma_wait<1>(); /* the products that read frag[i] last are done */
-            /* With i = 1 all of the brick before are: its stage may be filled anew. */
+            /* With i = 1 all of the brick before are, and its codes were read by the whole warp
+             * before those could start: its stage may be filled anew. (No __syncwarp here: with
+             * one the assembler runs all wgmma one by one.) */
             if (i == 1 && kb > job.first && lane == 0) tma_arrive(&s.empty[before]);
             wgmma_hold(frag[i]);
             wide_dequant<BITS>(frag[i], at + S::X_BYTES + (i * 8 + warp) * S::BRICK,
@@ -218,17 +220,18 @@ __device__ static inline void wide_compute(float (&acc)[2][S::NT * 4], const wid
 /* A computing warp's work, up to the outputs. */
 template <int BITS, class S, bool HAS_SLICES>
 __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_args &a,
-                                          const tile_part &p, const tile_job &job, int row_tile)
+                                          const tile_part &p, const tile_job &job)
 {
     float acc[2][S::NT * 4];
     int warp = threadIdx.x >> 5;
     wide_compute<BITS, S, HAS_SLICES>(acc, s, a, p, job);
     float(&sum)[2][S::NT][4] = reinterpret_cast<float(&)[2][S::NT][4]>(acc);
-    if (p.is_split) {
-        int tile = job.group + p.n_groups * row_tile;
-        if (!tile_merge<S::COMPUTE, 2 * S::NT>(tile_flat(sum), a, p, tile, job.slice)) return;
+    if (p.is_split) { /* linear_merge_kernel does the rest */
+        float *at = tile_partial<S::COMPUTE, 2 * S::NT>(a, p, job.tile);
+        tile_leave<S::COMPUTE, 2 * S::NT>(tile_flat(sum), at, job.slice);
+        return;
     }
-    tile_store_two<S::NT>(sum, a, p, tile_block<S::BLOCKS>(p, job.group, warp),
+    tile_store_two<S::NT>(sum, p, tile_block<S::BLOCKS>(p, job.group, warp),
                           tile_block<S::BLOCKS>(p, job.group, 8 + warp), 0, job.rows);
 }
 #endif
@@ -236,7 +239,7 @@ __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_ar
 /* linear_wide_kernel: one slice, or all slices, of a tile of 256 outputs.
  *
  * Does     what linear_tile_kernel does, for 32, 64 or 128 rows, on sm_90
- * Grid     (tiles of rows, tiles along N x slices where split, of all parts); block 288 or 384:
+ * Grid     tiles of rows x tiles along N (x slices where split), of all parts; block 288 or 384:
  *          warps 0 to 7 compute, warp 8 copies
  * Shared   stages of a brick of 16 output blocks and of x; sums of earlier slices
  * Needs    weights in bricks; rows of x in 16-byte pieces, `map` over them with boxes of 64 x
@@ -254,8 +257,10 @@ __global__ void __launch_bounds__(wide_shape<BITS, COLUMNS, HAS_SLICES>::THREADS
 #if WGMMA_ON
     using S = wide_shape<BITS, COLUMNS, HAS_SLICES>;
     extern __shared__ uint8_t shared_raw[];
+    launch_next();
+    launch_wait();
     tile_job job;
-    if (!tile_job_init<COLUMNS>(job, a, blockIdx.y, blockIdx.x)) return;
+    if (!tile_job_init<COLUMNS, true>(job, a)) return;
     const tile_part &p = a.part[job.part];
     wide_shared<S> s = wide_shared_init<S>(shared_raw);
     if (threadIdx.x >= S::COMPUTE) {
@@ -263,7 +268,7 @@ __global__ void __launch_bounds__(wide_shape<BITS, COLUMNS, HAS_SLICES>::THREADS
         if (threadIdx.x < S::COMPUTE + 32) wide_copy<S>(s, a, p, job, &map);
     } else {
         if constexpr (S::HANDS_REGISTERS) wgmma_more_registers<240>();
-        wide_finish<BITS, S, HAS_SLICES>(s, a, p, job, blockIdx.x);
+        wide_finish<BITS, S, HAS_SLICES>(s, a, p, job);
     }
 #endif
 }

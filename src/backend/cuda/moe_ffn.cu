@@ -13,6 +13,7 @@ enum {
      * floats growing past reason. */
     MOE_ROWS = 2048,
     MOE_SORT_WARPS = 32,
+    MOE_FEW = 512, /* uses up to which the short sort is quicker */
     MOE_SUM_THREADS = 256,
 };
 
@@ -128,6 +129,45 @@ __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
     }
 }
 
+/* moe_sort_few_kernel: what moe_sort_kernel does, for few uses: a thread owns an expert.
+ *
+ * Grid     one block of X threads, rounded up to warps
+ * Shared   the uses' experts; running sums of uses and tiles
+ * Needs    X <= 1024, MOE_FEW uses at most
+ * Why      Two walks over a handful of ids need no counting by warps. */
+__global__ void moe_sort_few_kernel(const int32_t *ids, int n_uses, int X, int K, int columns,
+                                    int *use_row, int *use, tile_rows *tiles, int *n_tiles)
+{
+    __shared__ int expert[MOE_FEW], sums[32];
+    int e = threadIdx.x, lane = e & 31, warp = e >> 5;
+    for (int u = e; u < n_uses; u += blockDim.x) expert[u] = ids[u];
+    __syncthreads();
+    int count = 0;
+    for (int u = 0; u < n_uses; u++) count += expert[u] == e;
+    /* Places and tiles before this expert: running sums of both in one word. */
+    int mine = count | ((count + columns - 1) / columns) << 16, sum = mine;
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+        int v = __shfl_up_sync(WARP_ALL, sum, d);
+        if (lane >= d) sum += v;
+    }
+    if (lane == 31) sums[warp] = sum;
+    __syncthreads();
+    for (int w = 0; w < warp; w++) sum += sums[w];
+    if (e == X - 1) *n_tiles = sum >> 16;
+    sum -= mine;
+    if (e >= X || count == 0) return;
+    int place = sum & 0xffff;
+    for (int at = 0, t = sum >> 16; at < count; at += columns, t++) {
+        tiles[t] = tile_rows{e, place + at, min(columns, count - at)};
+    }
+    for (int u = 0; u < n_uses; u++) {
+        if (expert[u] != e) continue;
+        use_row[place] = u / K;
+        use[place++] = u;
+    }
+}
+
 /* moe_gather_kernel: rows of x into their sorted places, for the kernel that copies whole boxes.
  *
  * Grid     (uses); block 128
@@ -173,77 +213,124 @@ static pick_tile experts_tile(const cuda_backend *cb, const moe_ffn_args *a, int
     int bits = linear_weight_bits(a->gate);
     if (linear_weight_bits(a->up) > bits) bits = linear_weight_bits(a->up);
     if (linear_weight_bits(a->down) > bits) bits = linear_weight_bits(a->down);
-    return cuda_pick_tile(cb->sm, bits, div_up(n_uses, a->X));
+    return cuda_pick_experts_tile(cb->sm, bits, div_up(n_uses, a->X));
 }
 
-static status run_experts(cuda_backend *cb, const moe_ffn_args *a, const moe_layout *m,
-                          const bf16 *x, const int32_t *ids, int T)
+/* One pass over at most MOE_ROWS rows. */
+typedef struct {
+    const moe_ffn_args *a;
+    moe_layout m;
+    const bf16 *x;
+    int T, n; /* rows, uses */
+    pick_tile tile;
+    tile_experts in, out;         /* rows of x to sorted places; sorted places to products by use */
+    const pick_tile *shared_tile; /* how the shared expert's rows are cut: the experts' way while
+                                   * that lets them share launches, else NULL, as suits them */
+} moe_pass;
+
+static status sort_uses(cuda_backend *cb, moe_pass *s, const int32_t *ids)
 {
-    int n = T * a->K;
-    pick_tile tile = experts_tile(cb, a, n);
-    int *use_row = scratch_at<int>(cb, m->use_row), *use = scratch_at<int>(cb, m->use);
-    tile_rows *tiles = scratch_at<tile_rows>(cb, m->tiles);
-    int *n_tiles = scratch_at<int>(cb, m->n_tiles);
-    moe_sort_kernel<<<1, MOE_SORT_WARPS * 32, sort_shared_bytes(a->X), cb->stream>>>(
-        ids, n, a->X, a->K, tile.columns, use_row, use, tiles, n_tiles);
-    TRY(CUDA_LAUNCHED(cb));
-    int most = static_cast<int>(tiles_max(n, a->X, tile.columns));
-    tile_experts in = {tiles, n_tiles, use_row, nullptr, most, tile};
-    bool is_x_odd = a->E % 8 != 0 || reinterpret_cast<uintptr_t>(x) % 16 != 0;
-    if (tile.kernel == PICK_WIDE && !is_x_odd) {
-        bf16 *sorted = scratch_at<bf16>(cb, m->x);
-        moe_gather_kernel<<<n, 128, 0, cb->stream>>>(x, use_row, sorted, a->E);
-        TRY(CUDA_LAUNCHED(cb));
-        x = sorted;
-        in.x_row = nullptr;
-    }
-    tile_experts out = {tiles, n_tiles, nullptr, use, most, tile};
-    float *partial = scratch_at<float>(cb, m->linear);
-    bf16 *act = scratch_at<bf16>(cb, m->act);
-    if (linear_is_pair(a->gate, a->up)) {
-        linear_piece pair = {a->gate, a->up, act, TILE_OUT_SWIGLU};
-        TRY(linear_run(cb, x, n, &pair, 1, &in, partial));
+    const moe_ffn_args *a = s->a;
+    int *use_row = scratch_at<int>(cb, s->m.use_row), *use = scratch_at<int>(cb, s->m.use);
+    tile_rows *tiles = scratch_at<tile_rows>(cb, s->m.tiles);
+    int *n_tiles = scratch_at<int>(cb, s->m.n_tiles);
+    int columns = s->tile.columns;
+    if (s->n <= MOE_FEW) {
+        moe_sort_few_kernel<<<1, div_up(a->X, 32) * 32, 0, cb->stream>>>(
+            ids, s->n, a->X, a->K, columns, use_row, use, tiles, n_tiles);
     } else {
-        float *g = scratch_at<float>(cb, m->apart);
-        float *u = scratch_at<float>(cb, m->apart + scratch_round(int64_t(n) * a->F * 4));
-        linear_piece apart[2] = {{a->gate, nullptr, g, LINEAR_F32},
-                                 {a->up, nullptr, u, LINEAR_F32}};
-        TRY(linear_run(cb, x, n, apart, 2, &in, partial));
-        TRY(linear_silu_mul(cb, g, u, act, int64_t(n) * a->F));
+        moe_sort_kernel<<<1, MOE_SORT_WARPS * 32, sort_shared_bytes(a->X), cb->stream>>>(
+            ids, s->n, a->X, a->K, columns, use_row, use, tiles, n_tiles);
     }
-    linear_piece down = {a->down, nullptr, scratch_at<float>(cb, m->product), LINEAR_F32};
-    return linear_run(cb, act, n, &down, 1, &out, partial);
+    TRY(CUDA_LAUNCHED(cb));
+    int most = static_cast<int>(tiles_max(s->n, a->X, columns));
+    s->in = tile_experts{tiles, n_tiles, use_row, nullptr, most};
+    s->out = tile_experts{tiles, n_tiles, nullptr, use, most};
+    return ERR_OK;
 }
 
-static status run_shared(cuda_backend *cb, const moe_ffn_args *a, const moe_layout *m,
-                         const bf16 *x, int T)
+/* Experts' act, and the shared expert's with its weight. */
+static status run_gate_up(cuda_backend *cb, const moe_pass *s)
 {
-    float *partial = scratch_at<float>(cb, m->linear);
-    bf16 *act = scratch_at<bf16>(cb, m->s_act);
-    linear_piece gate = {a->s_sigmoid, nullptr, scratch_at<float>(cb, m->s_gate), LINEAR_F32};
-    TRY(linear_run(cb, x, T, &gate, 1, nullptr, partial));
-    TRY(linear_swiglu_run(cb, x, T, a->s_gate, a->s_up, act, m->linear));
-    linear_piece down = {a->s_down, nullptr, scratch_at<float>(cb, m->s_product), LINEAR_F32};
-    return linear_run(cb, act, T, &down, 1, nullptr, partial);
+    const moe_ffn_args *a = s->a;
+    float *partial = scratch_at<float>(cb, s->m.linear);
+    bf16 *act = scratch_at<bf16>(cb, s->m.act), *s_act = scratch_at<bf16>(cb, s->m.s_act);
+    const bf16 *x = s->x;
+    const tile_experts *in = &s->in;
+    tile_experts sorted = s->in;
+    bool is_x_odd = a->E % 8 != 0 || reinterpret_cast<uintptr_t>(x) % 16 != 0;
+    if (s->tile.kernel == PICK_WIDE && !is_x_odd) {
+        bf16 *to = scratch_at<bf16>(cb, s->m.x);
+        moe_gather_kernel<<<s->n, 128, 0, cb->stream>>>(x, s->in.x_row, to, a->E);
+        TRY(CUDA_LAUNCHED(cb));
+        x = to;
+        sorted.x_row = nullptr;
+        in = &sorted;
+    }
+    linear_piece pieces[OPS_PARTS_MAX];
+    int n = 0;
+    float *g = scratch_at<float>(cb, s->m.apart);
+    float *u = scratch_at<float>(cb, s->m.apart + scratch_round(int64_t(s->n) * a->F * 4));
+    bool is_pair = linear_is_pair(a->gate, a->up);
+    if (is_pair) {
+        pieces[n++] = linear_piece{a->gate, a->up, x, s->n, in, act, TILE_OUT_SWIGLU};
+    } else {
+        pieces[n++] = linear_piece{a->gate, nullptr, x, s->n, in, g, LINEAR_F32};
+        pieces[n++] = linear_piece{a->up, nullptr, x, s->n, in, u, LINEAR_F32};
+    }
+    bool is_apart = a->s_gate && (!s->shared_tile || !linear_is_pair(a->s_gate, a->s_up));
+    if (a->s_gate && !is_apart) {
+        pieces[n++] = linear_piece{a->s_gate, a->s_up, s->x, s->T, nullptr, s_act, TILE_OUT_SWIGLU};
+    }
+    TRY(linear_run(cb, pieces, n, &s->tile, partial));
+    if (!is_pair) TRY(linear_silu_mul(cb, g, u, act, int64_t(s->n) * a->F));
+    if (is_apart) {
+        TRY(linear_swiglu_run(cb, s->x, s->T, a->s_gate, a->s_up, s_act, s->m.linear));
+    }
+    if (!a->s_gate) return ERR_OK;
+    linear_piece gate = {
+        a->s_sigmoid, nullptr, s->x, s->T, nullptr, scratch_at<float>(cb, s->m.s_gate), LINEAR_F32};
+    return linear_run(cb, &gate, 1, nullptr, partial);
+}
+
+static status run_down(cuda_backend *cb, const moe_pass *s)
+{
+    const moe_ffn_args *a = s->a;
+    float *partial = scratch_at<float>(cb, s->m.linear);
+    linear_piece pieces[2] = {{a->down, nullptr, scratch_at<bf16>(cb, s->m.act), s->n, &s->out,
+                               scratch_at<float>(cb, s->m.product), LINEAR_F32},
+                              {a->s_down, nullptr, scratch_at<bf16>(cb, s->m.s_act), s->T, nullptr,
+                               scratch_at<float>(cb, s->m.s_product), LINEAR_F32}};
+    if (a->s_gate && s->shared_tile) return linear_run(cb, pieces, 2, &s->tile, partial);
+    TRY(linear_run(cb, pieces, 1, &s->tile, partial));
+    if (!a->s_gate) return ERR_OK;
+    return linear_run(cb, &pieces[1], 1, nullptr, partial);
 }
 
 status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
 {
     cuda_backend *cb = cuda_of(b);
     ASSERT(a->X <= 1024);
-    bool is_apart = !linear_is_pair(a->gate, a->up);
     for (int t = 0; t < a->T; t += MOE_ROWS) {
-        int T = a->T - t < MOE_ROWS ? a->T - t : MOE_ROWS;
-        moe_layout m = layout_of(T, a->E, a->X, a->K, a->F, a->s_gate ? a->shared_F : 0, is_apart);
-        TRY(cuda_need(cb, "moe_ffn", m.n_bytes));
-        const bf16 *x = buf_of<bf16>(a->x) + int64_t(t) * a->E;
-        TRY(run_experts(cb, a, &m, x, buf_of<int32_t>(a->ids) + int64_t(t) * a->K, T));
-        if (a->s_gate) TRY(run_shared(cb, a, &m, x, T));
-        moe_sum_kernel<<<dim3(div_up(a->E, static_cast<int>(MOE_SUM_THREADS)), T), MOE_SUM_THREADS,
-                         0, cb->stream>>>(
-            scratch_at<float>(cb, m.product), buf_of<float>(a->w) + int64_t(t) * a->K,
-            a->s_gate ? scratch_at<float>(cb, m.s_product) : nullptr,
-            scratch_at<float>(cb, m.s_gate), buf_of<float>(a->h) + int64_t(t) * a->E, a->E, a->K);
+        moe_pass s = {};
+        s.a = a;
+        s.x = buf_of<bf16>(a->x) + int64_t(t) * a->E;
+        s.T = a->T - t < MOE_ROWS ? a->T - t : MOE_ROWS;
+        s.n = s.T * a->K;
+        s.m = layout_of(s.T, a->E, a->X, a->K, a->F, a->s_gate ? a->shared_F : 0,
+                        !linear_is_pair(a->gate, a->up));
+        TRY(cuda_need(cb, "moe_ffn", s.m.n_bytes));
+        s.tile = experts_tile(cb, a, s.n);
+        /* A few tiles of the shared expert's rows read its weights from the cache. */
+        if (s.tile.kernel == PICK_STREAM && s.T <= 8 * s.tile.columns) s.shared_tile = &s.tile;
+        TRY(sort_uses(cb, &s, buf_of<int32_t>(a->ids) + int64_t(t) * a->K));
+        TRY(run_gate_up(cb, &s));
+        TRY(run_down(cb, &s));
+        moe_sum_kernel<<<dim3(div_up(a->E, static_cast<int>(MOE_SUM_THREADS)), s.T),
+                         MOE_SUM_THREADS, 0, cb->stream>>>(
+            scratch_at<float>(cb, s.m.product), buf_of<float>(a->w) + int64_t(t) * a->K,
+            a->s_gate ? scratch_at<float>(cb, s.m.s_product) : nullptr,
+            scratch_at<float>(cb, s.m.s_gate), buf_of<float>(a->h) + int64_t(t) * a->E, a->E, a->K);
         TRY(CUDA_LAUNCHED(cb));
     }
     return cb->broken;

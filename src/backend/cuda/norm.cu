@@ -1,6 +1,7 @@
 /* norm: RMS norm of the residual stream's rows. */
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/cuda_pick_priv.h"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vec_load.cuh"
 
@@ -15,6 +16,8 @@ __global__ void __launch_bounds__(THREADS)
     rmsnorm_kernel(const float *x, const float *w, bf16 *y, float eps, int E)
 {
     __shared__ float shared[THREADS / 32];
+    launch_next(); /* the linear behind may fetch its first weights */
+    launch_wait();
     const float *row = x + int64_t(blockIdx.x) * E;
     bf16 *out = y + int64_t(blockIdx.x) * E;
     float sum = 0.0f;
@@ -41,28 +44,25 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-template <int THREADS> static void norm_launch(cuda_backend *cb, const rmsnorm_args *a)
+template <int THREADS> static cudaError_t norm_launch(cuda_backend *cb, const rmsnorm_args *a)
 {
     const float *x = buf_of<float>(a->x), *w = buf_of<float>(a->w);
     bf16 *y = buf_of<bf16>(a->y);
     bool is_whole = a->E % 4 == 0 && reinterpret_cast<uintptr_t>(w) % 16 == 0 &&
                     reinterpret_cast<uintptr_t>(x) % 16 == 0 &&
                     reinterpret_cast<uintptr_t>(y) % 8 == 0;
-    if (is_whole) {
-        rmsnorm_kernel<THREADS, 4><<<a->T, THREADS, 0, cb->stream>>>(x, w, y, a->eps, a->E);
-    } else {
-        rmsnorm_kernel<THREADS, 1><<<a->T, THREADS, 0, cb->stream>>>(x, w, y, a->eps, a->E);
-    }
+    auto kernel = is_whole ? rmsnorm_kernel<THREADS, 4> : rmsnorm_kernel<THREADS, 1>;
+    return launch_early(cb->sm == 90, kernel, dim3(a->T), THREADS, 0, cb->stream, x, w, y, a->eps,
+                        a->E);
 }
 
 status cuda_rmsnorm(backend *b, const rmsnorm_args *a)
 {
     cuda_backend *cb = cuda_of(b);
     if (a->T == 0) return cb->broken;
-    switch (cuda_pick_norm_threads(a->E)) {
-    case 128: norm_launch<128>(cb, a); break;
-    case 256: norm_launch<256>(cb, a); break;
-    default: norm_launch<512>(cb, a); break;
-    }
-    return CUDA_LAUNCHED(cb);
+    int threads = cuda_pick_norm_threads(a->E);
+    cudaError_t r = threads == 128   ? norm_launch<128>(cb, a)
+                    : threads == 256 ? norm_launch<256>(cb, a)
+                                     : norm_launch<512>(cb, a);
+    return cuda_status(cb, r, "rmsnorm", __FILE__, __LINE__);
 }

@@ -5,23 +5,12 @@
 
 enum {
     TOPK_THREADS = 256,
+    TOPK_WARPS = TOPK_THREADS / 32,
     TOPK_VALUES = PICK_TOPK_CHUNK / TOPK_THREADS, /* of a chunk, in a thread's registers */
+    TOPK_FEW = 256, /* candidates above the bound that one warp ranks: 8 a lane */
+    TOPK_MERGE_SMALL = 4,
+    TOPK_MERGE_LARGE = 16, /* candidates a thread in the second pass */
 };
-
-/* The best of the block's `r`; all threads get it. */
-__device__ static inline ranked topk_block_best(ranked r, ranked *shared)
-{
-    r = warp_best(r);
-    if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = r;
-    __syncthreads();
-    ranked best = shared[0];
-#pragma unroll
-    for (int i = 1; i < TOPK_THREADS / 32; i++) {
-        if (ranked_better(shared[i], best)) best = shared[i];
-    }
-    __syncthreads(); /* all have read before the next round writes */
-    return best;
-}
 
 __device__ static inline float topk_value(float x, float scale, float softcap)
 {
@@ -30,25 +19,97 @@ __device__ static inline float topk_value(float x, float scale, float softcap)
     return y == y ? y : -INFINITY; /* NaN is the least */
 }
 
-/* The k best of the block's candidates, found one after another. Candidates are distinct ids; a
- * place without one has id INT32_MAX. */
-__device__ static inline void topk_rounds(ranked (&v)[TOPK_VALUES], int k, ranked *out,
-                                          ranked *shared)
+constexpr ranked TOPK_NONE = {-INFINITY, INT32_MAX};
+
+/* The k best of a warp's candidates: lane r gets the r-th. Candidates are distinct ids; a place
+ * without one is TOPK_NONE. */
+template <int N> __device__ static inline ranked topk_warp(ranked (&v)[N], int k)
 {
-    for (int round = 0; round < k; round++) {
+    ranked kept = TOPK_NONE;
+    int lane = threadIdx.x & 31;
+    for (int r = 0; r < k; r++) {
         ranked mine = v[0];
 #pragma unroll
-        for (int i = 1; i < TOPK_VALUES; i++) {
+        for (int i = 1; i < N; i++) {
             if (ranked_better(v[i], mine)) mine = v[i];
         }
-        ranked best = topk_block_best(mine, shared);
-        if (threadIdx.x == 0) out[round] = best;
+        ranked best = warp_best(mine);
+        if (lane == r) kept = best;
         if (best.id != mine.id) continue;
 #pragma unroll
-        for (int i = 0; i < TOPK_VALUES; i++) {
-            if (v[i].id == best.id) v[i] = {-INFINITY, INT32_MAX};
+        for (int i = 0; i < N; i++) {
+            if (v[i].id == best.id) v[i] = TOPK_NONE;
         }
     }
+    return kept;
+}
+
+/* The k best of all warps' `kept`, in warp 0. */
+__device__ static inline ranked topk_of_warps(ranked kept, int k, ranked *shared)
+{
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    if (lane < k) shared[warp * k + lane] = kept;
+    __syncthreads();
+    if (warp > 0) return TOPK_NONE;
+    ranked v[OPS_TOPK_MAX * TOPK_WARPS / 32];
+#pragma unroll
+    for (int i = 0; i < OPS_TOPK_MAX * TOPK_WARPS / 32; i++) {
+        v[i] = i * 32 + lane < TOPK_WARPS * k ? shared[i * 32 + lane] : TOPK_NONE;
+    }
+    return topk_warp(v, k);
+}
+
+/* The OPS_TOPK_MAX-th largest of a warp's 32 values: a bitonic sort, descending. */
+__device__ static inline float topk_warp_bound(float v)
+{
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int size = 2; size <= 32; size <<= 1) {
+#pragma unroll
+        for (int d = size >> 1; d > 0; d >>= 1) {
+            float o = __shfl_xor_sync(WARP_ALL, v, d);
+            bool wants_larger = ((lane & d) == 0) == ((lane & size) == 0 || size == 32);
+            v = wants_larger ? fmaxf(v, o) : fminf(v, o);
+        }
+    }
+    return __shfl_sync(WARP_ALL, v, OPS_TOPK_MAX - 1);
+}
+
+/* The k best of a block's candidates, N a thread; thread r gets the r-th.
+ *
+ * A warp in which 16 lanes hold something not below t bounds the 16th best from below by t; with
+ * the highest such bound of all warps few candidates are left, and one warp ranks those. Where
+ * too many are (ties, -inf) all warps rank their own. */
+template <int N> __device__ static inline ranked topk_block(ranked (&v)[N], int k)
+{
+    __shared__ ranked few[TOPK_FEW];
+    __shared__ float bounds[TOPK_WARPS];
+    __shared__ int n_few;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    float most = v[0].v;
+#pragma unroll
+    for (int i = 1; i < N; i++) most = fmaxf(most, v[i].v);
+    float bound = topk_warp_bound(most);
+    if (lane == 0) bounds[warp] = bound;
+    if (threadIdx.x == 0) n_few = 0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < TOPK_WARPS; i++) bound = fmaxf(bound, bounds[i]);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        if (!(v[i].v >= bound) || v[i].id == INT32_MAX) continue;
+        int at = atomicAdd(&n_few, 1); /* any order: the ranking is of (value, id) */
+        if (at < TOPK_FEW) few[at] = v[i];
+    }
+    __syncthreads();
+    if (n_few > TOPK_FEW) return topk_of_warps(topk_warp(v, k), k, few);
+    if (warp > 0) return TOPK_NONE;
+    ranked w[TOPK_FEW / 32];
+#pragma unroll
+    for (int i = 0; i < TOPK_FEW / 32; i++) {
+        w[i] = i * 32 + lane < n_few ? few[i * 32 + lane] : TOPK_NONE;
+    }
+    return topk_warp(w, k);
 }
 
 /* topk_chunk_kernel: the k best of a chunk of 4096 logits.
@@ -59,55 +120,41 @@ __device__ static inline void topk_rounds(ranked (&v)[TOPK_VALUES], int k, ranke
 __global__ void __launch_bounds__(TOPK_THREADS)
     topk_chunk_kernel(const float *logits, int V, int k, float scale, float softcap, ranked *found)
 {
-    __shared__ ranked shared[TOPK_THREADS / 32];
     const float *row = logits + int64_t(blockIdx.y) * V;
     int first = blockIdx.x * PICK_TOPK_CHUNK;
     ranked v[TOPK_VALUES];
 #pragma unroll
     for (int i = 0; i < TOPK_VALUES; i++) {
         int id = first + i * TOPK_THREADS + threadIdx.x;
-        v[i] = {-INFINITY, INT32_MAX};
+        v[i] = TOPK_NONE;
         if (id < V) v[i] = {topk_value(row[id], scale, softcap), id};
     }
-    topk_rounds(v, k, found + (int64_t(blockIdx.y) * gridDim.x + blockIdx.x) * k, shared);
+    ranked best = topk_block(v, k);
+    if (threadIdx.x < k) {
+        found[(int64_t(blockIdx.y) * gridDim.x + blockIdx.x) * k + threadIdx.x] = best;
+    }
 }
 
 /* topk_merge_kernel: the k best of a row's n candidates.
  *
  * Does     the second pass of ops.h:topk_args
- * Grid     (M); block 256, each pass over 4096 candidates beside the best so far
- * Needs    k <= OPS_TOPK_MAX */
+ * Grid     (M); block 256, N candidates a thread
+ * Needs    n <= 256 N */
+template <int N>
 __global__ void __launch_bounds__(TOPK_THREADS)
     topk_merge_kernel(const ranked *found, int n, int k, int32_t *ids, float *vals)
 {
-    __shared__ ranked shared[TOPK_THREADS / 32], best[OPS_TOPK_MAX];
     const ranked *row = found + int64_t(blockIdx.x) * n;
-    /* Places 0..k-1 of every pass are the winners so far, the rest fresh candidates. */
-    int fresh = 0;
-    bool is_first = true;
-    do {
-        ranked v[TOPK_VALUES];
-        int kept = is_first ? 0 : k;
+    ranked v[N];
 #pragma unroll
-        for (int i = 0; i < TOPK_VALUES; i++) {
-            int place = i * TOPK_THREADS + threadIdx.x;
-            v[i] = {-INFINITY, INT32_MAX};
-            if (place < kept) {
-                v[i] = best[place];
-            } else if (fresh + place - kept < n) {
-                v[i] = row[fresh + place - kept];
-            }
-        }
-        __syncthreads(); /* the winners have been read before they are written anew */
-        topk_rounds(v, k, best, shared);
-        __syncthreads();
-        fresh += PICK_TOPK_CHUNK - kept;
-        is_first = false;
-    } while (fresh < n);
+    for (int i = 0; i < N; i++) {
+        int at = i * TOPK_THREADS + threadIdx.x;
+        v[i] = at < n ? row[at] : TOPK_NONE;
+    }
+    ranked best = topk_block(v, k);
     if (threadIdx.x < k) {
-        ranked r = best[threadIdx.x];
-        ids[int64_t(blockIdx.x) * k + threadIdx.x] = r.id == INT32_MAX ? -1 : r.id;
-        vals[int64_t(blockIdx.x) * k + threadIdx.x] = r.v;
+        ids[int64_t(blockIdx.x) * k + threadIdx.x] = best.id == INT32_MAX ? -1 : best.id;
+        vals[int64_t(blockIdx.x) * k + threadIdx.x] = best.v;
     }
 }
 
@@ -133,7 +180,11 @@ status cuda_topk(backend *b, const topk_args *a)
     topk_chunk_kernel<<<dim3(chunks, a->M), TOPK_THREADS, 0, cb->stream>>>(
         buf_of<float>(a->logits), a->V, a->k, a->scale, a->softcap, found);
     TRY(CUDA_LAUNCHED(cb));
-    topk_merge_kernel<<<a->M, TOPK_THREADS, 0, cb->stream>>>(
-        found, chunks * a->k, a->k, buf_of<int32_t>(a->ids), buf_of<float>(a->vals));
+    int n = chunks * a->k;
+    ASSERT(n <= TOPK_MERGE_LARGE * TOPK_THREADS);
+    auto merge = n <= TOPK_MERGE_SMALL * TOPK_THREADS ? topk_merge_kernel<TOPK_MERGE_SMALL>
+                                                      : topk_merge_kernel<TOPK_MERGE_LARGE>;
+    merge<<<a->M, TOPK_THREADS, 0, cb->stream>>>(found, n, a->k, buf_of<int32_t>(a->ids),
+                                                 buf_of<float>(a->vals));
     return CUDA_LAUNCHED(cb);
 }

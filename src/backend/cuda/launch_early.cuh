@@ -1,0 +1,48 @@
+/* launch_early: a kernel's blocks may start while the kernel before it in the stream still runs.
+ *
+ * On sm_90 a launch through launch_early needs no idle moment between two kernels: its blocks are
+ * placed as soon as every block of the kernel before has called launch_next or ended. Such a
+ * kernel must call launch_wait before it reads what another kernel wrote, and before it writes
+ * anything; only weights may be read earlier. Whoever is launched the usual way is not concerned.
+ */
+#ifndef RIPTIDE_BACKEND_CUDA_LAUNCH_EARLY_CUH
+#define RIPTIDE_BACKEND_CUDA_LAUNCH_EARLY_CUH
+
+#include "backend/cuda/cuda_priv.h"
+
+/* All kernels before this one are over, and what they wrote is visible. */
+__device__ static inline void launch_wait()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* The next kernel's blocks may be placed beside this one's. */
+__device__ static inline void launch_next()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* kernel<<<grid, threads, shared, stream>>>(args...), early when is_early. */
+template <typename... Params, typename... Args>
+static inline cudaError_t launch_early(bool is_early, void (*kernel)(Params...), dim3 grid,
+                                       int threads, int shared, cudaStream_t stream,
+                                       const Args &...args)
+{
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = static_cast<size_t>(shared);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = is_early ? 1 : 0;
+    return cudaLaunchKernelEx(&config, kernel, args...);
+}
+
+#endif

@@ -1,0 +1,88 @@
+#include "backend/cuda/cuda_pick_priv.h"
+#include "support/test.h"
+
+/* Widths of the real models' linears, and of tiny ones. */
+static const int64_t outputs[] = {1,    16,   17,   48,    130,   512,   1024,
+                                  2048, 5120, 6144, 12288, 17408, 248320};
+static const int64_t inputs[] = {1, 63, 64, 65, 384, 1024, 2048, 4096, 5120, 6144, 17408, 25600};
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+TEST(slices_cover_every_brick_once_and_none_is_empty)
+{
+    for (size_t i = 0; i < COUNT(outputs); i++) {
+        for (size_t j = 0; j < COUNT(inputs); j++) {
+            pick_split s = cuda_pick_split(outputs[i], inputs[j], false);
+            assert_int_equal(s.n_bricks, (inputs[j] + 63) / 64);
+            assert_true(s.slices >= 1 && s.slices <= PICK_SLICES_MAX);
+            assert_int_equal(s.slice_bricks % 4, 0);
+            assert_true((s.slices - 1) * s.slice_bricks < s.n_bricks);
+            assert_true(s.slices * s.slice_bricks >= s.n_bricks);
+        }
+    }
+}
+
+TEST(short_sums_and_many_outputs_are_not_sliced)
+{
+    assert_int_equal(cuda_pick_split(5120, 1024, false).slices, 1);
+    assert_int_equal(cuda_pick_split(248320, 5120, false).slices, 1);
+    assert_true(cuda_pick_split(5120, 17408, false).slices > 4);
+}
+
+TEST(experts_are_never_sliced)
+{
+    for (size_t i = 0; i < COUNT(outputs); i++) {
+        for (size_t j = 0; j < COUNT(inputs); j++) {
+            assert_int_equal(cuda_pick_split(outputs[i], inputs[j], true).slices, 1);
+        }
+    }
+}
+
+TEST(tiles_hold_the_rows_of_a_call_up_to_what_the_kernel_has_room_for)
+{
+    static const int sms[] = {80, 86, 90, 100}, bits[] = {2, 3, 4, 5, 6, 8, 16};
+    for (size_t i = 0; i < COUNT(sms); i++) {
+        for (size_t j = 0; j < COUNT(bits); j++) {
+            for (int64_t T = 1; T <= 300; T++) {
+                pick_tile t = cuda_pick_tile(sms[i], bits[j], T);
+                int most = sms[i] == 90 && bits[j] > 6 ? 64 : 128;
+                assert_true(t.columns >= T || t.columns == most);
+                assert_true(T <= 8 ? t.columns == 8 : t.columns / 2 < T);
+                assert_int_equal(t.kernel == PICK_STREAM, T <= 32);
+                assert_int_equal(t.kernel == PICK_WIDE, T > 32 && sms[i] == 90);
+                pick_tile x = cuda_pick_experts_tile(sms[i], bits[j], T);
+                assert_int_equal(x.columns, t.columns);
+                assert_int_equal(x.kernel == PICK_STREAM, T <= 16);
+                assert_int_equal(x.kernel == PICK_WIDE, T > 16 && sms[i] == 90);
+            }
+        }
+    }
+}
+
+TEST(partial_sums_of_any_split_launch_fit_in_the_room_that_is_kept)
+{
+    for (int64_t T = 1; T <= 256; T *= 2) {
+        pick_tile t = cuda_pick_tile(90, 4, T);
+        int most = cuda_pick_split_tiles_max(t);
+        int64_t room = PICK_SLICE_FLOATS / 64 * (T <= 8 ? 8 : T <= 16 ? 16 : 64);
+        assert_true((int64_t)most * t.columns * t.outputs <= room);
+        assert_true(cuda_pick_is_split(most, 2, t));
+        assert_false(cuda_pick_is_split(most + 1, 2, t));
+        assert_false(cuda_pick_is_split(1, 1, t));
+    }
+}
+
+TEST(a_norm_has_a_whole_number_of_warps)
+{
+    for (int64_t E = 1; E < 20000; E += 127) {
+        int n = cuda_pick_norm_threads(E);
+        assert_true(n == 128 || n == 256 || n == 512);
+    }
+}
+
+TEST(chunks_of_topk_cover_the_vocabulary)
+{
+    assert_int_equal(cuda_pick_topk_chunks(1), 1);
+    assert_int_equal(cuda_pick_topk_chunks(4096), 1);
+    assert_int_equal(cuda_pick_topk_chunks(4097), 2);
+    assert_int_equal(cuda_pick_topk_chunks(248320), 61);
+}
