@@ -3,12 +3,14 @@
  * answers each with a frame. A question is {"schema": S, "values": [V ...], "texts": [T ...]} (or
  * "gbnf" or "regex", a text, instead of the schema); the answer {"status", "where", "msg",
  * "accepts": [bool ...], "check": STATUS, "valid": [bool ...]}: whether the automaton takes each
- * text to its end, and whether the judge takes each value. "space" and "lenient" are options. */
+ * text to its end, and whether the judge takes each value. "space" and "lenient" are options; with
+ * "generate": [SEED, N] the answer has "made": up to N random texts of the grammar. */
 #include <stdio.h>
 
 #include "base/mem.h"
 #include "grammar/grammar.h"
 #include "grammar/schema_check.h"
+#include "support/grammar_walk.h"
 
 static bool read_frame(buf *b)
 {
@@ -52,6 +54,30 @@ static status open_grammar(grammar **g, const json *question, err *e)
     return grammar_open_schema(g, schema, &opt, NULL, e);
 }
 
+static uint64_t pick(void *ctx, uint64_t below)
+{
+    uint64_t *seed = ctx;
+    *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (*seed >> 33) % below;
+}
+
+static void make_texts(json_writer *w, const grammar *g, const json *generate)
+{
+    int64_t seed = 0, n = 0;
+    json_to_int64(json_at(generate, 0), &seed);
+    json_to_int64(json_at(generate, 1), &n);
+    uint64_t state = (uint64_t)seed;
+    json_key(w, "made");
+    json_open_array(w);
+    for (int64_t i = 0; i < n; i++) {
+        buf text;
+        buf_init(&text);
+        if (grammar_walk(g, 150, pick, &state, &text)) json_string(w, buf_str(&text));
+        buf_fini(&text);
+    }
+    json_close_array(w);
+}
+
 static void answer(const json *question, buf *out)
 {
     json_writer w;
@@ -82,6 +108,7 @@ static void answer(const json *question, buf *out)
         json_bool(&w, valid);
     }
     json_close_array(&w);
+    if (g && json_get(question, "generate")) make_texts(&w, g, json_get(question, "generate"));
     json_key(&w, "check");
     json_c_string(&w, status_name(checked));
     json_close_object(&w);
