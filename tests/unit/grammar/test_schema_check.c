@@ -73,8 +73,8 @@ static const char *const SCHEMAS[] = {
     "{'$ref':'#/$defs/n','$defs':{'n':{'type':'object','properties':{'k':{'type':'array','items':"
     "{'$ref':'#/$defs/n'},'maxItems':2},'v':{'type':['null','boolean']}},'required':['v'],"
     "'additionalProperties':false}}}",
-    "{'patternProperties':{'^x':{'type':'integer'},'y$':{'maximum':5}},'propertyNames':{'maxLength':"
-    "3},'additionalProperties':{'type':'string','format':'date'},'type':'object'}",
+    "{'patternProperties':{'^x':{'type':'integer'},'y$':{'maximum':5}},'propertyNames':{"
+    "'maxLength':3},'additionalProperties':{'type':'string','format':'date'},'type':'object'}",
     "{'oneOf':[{'properties':{'t':{'const':'a'},'v':{'type':'integer'}},'required':['t']},"
     "{'properties':{'t':{'const':'b'},'v':{'type':'string'}},'required':['t','v']}],"
     "'type':'object','allOf':[{'maxProperties':2}]}",
