@@ -13,6 +13,7 @@ void engine_flags_init(engine_flags *f, int lanes)
     *f = (engine_flags){.kv_format = "int8",
                         .draft_rows = "auto",
                         .prefill_rows = "512",
+                        .prompt_cache = "on",
                         .lanes = lanes,
                         .max_context = CONTEXT_DEFAULT};
 }
@@ -37,6 +38,10 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
          .help = "threads of the cpu backends (0: all cores)"},
         {"max-context", OPTION_SIZE, &f->max_context, .min = 1, .max = 1 << 24,
          .help = "most tokens of a sequence, cut to what the model has"},
+        {"prompt-cache", OPTION_CHOICE, &f->prompt_cache, .choices = "on|off",
+         .help = "take over what earlier prompts and answers share with a new prompt"},
+        {"cache-memory", OPTION_SIZE, &f->cache_memory, .min = 0, .max = 0x1p46,
+         .help = "bytes for the states that the prompt cache keeps (0: by the lanes' memory)"},
     };
     memcpy(rows, all, sizeof all);
     return ENGINE_FLAG_ROWS;
@@ -112,7 +117,9 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
     engine_options out = {.backend = f->backend,
                           .n_threads = (int)f->threads,
                           .n_lanes = (int)f->lanes,
-                          .max_context = f->max_context};
+                          .max_context = f->max_context,
+                          .cache_bytes = f->cache_memory};
+    if (strcmp(f->prompt_cache, "off") == 0) out.cache_bytes = -1;
     TRY(engine_flags_find_model(f, a, &out.model, e));
     TRY(find_draft(f, a, out.model, &out.draft, e));
     TRY(parse_count(f->draft_rows, "auto", ENGINE_ROWS_AUTO, 0, DRAFT_ROWS_MAX, "--draft-rows",

@@ -13,10 +13,11 @@
 
 typedef struct {
     const char *model, *draft_model, *backend, *kv_format, *draft_rows, *prefill_rows;
-    int64_t lanes, threads, max_context;
+    const char *prompt_cache;
+    int64_t lanes, threads, max_context, cache_memory;
 } engine_flags;
 
-enum { ENGINE_FLAG_ROWS = 9 };
+enum { ENGINE_FLAG_ROWS = 11 };
 
 /* Defaults; --lanes differs between commands. */
 void engine_flags_init(engine_flags *f, int lanes);
