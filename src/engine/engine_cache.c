@@ -34,9 +34,8 @@ static status size_cache(const engine *e, reuse_options *o, err *out)
     int64_t n = (bytes - o->n_windows * window) / cell;
     if (n < 1)
         return err_set(out, ERR_INVALID, "cache-memory", -1,
-                       "%lld bytes hold no state of %lld; want at least that beside the draft's "
-                       "%lld, or 0 for no prompt cache",
-                       (long long)bytes, (long long)cell, (long long)(o->n_windows * window));
+                       "%lld bytes do not hold one state of %lld%s", (long long)bytes,
+                       (long long)cell, window > 0 ? " beside the draft's context" : "");
     /* A lane needs one for itself while an answer comes to a boundary. */
     o->n_cells = e->opt.n_lanes + (int)smaller(smaller(n, o->n_blocks), CELLS_MAX);
     return ERR_OK;
