@@ -54,8 +54,7 @@ static status check_item(const gguf *file, const gguf_item *it, const arch_tenso
     return fail_item(file, it, ERR_FORMAT, text, e);
 }
 
-/* How the value heads lie in this tensor; n = 0 when it has none, or when both orders agree. */
-static tensor_heads heads_of(const arch_target *a, const char *name)
+tensor_heads gguf_heads_of(const arch_target *a, const char *name)
 {
     static const char *const parts[] = {
         "in_proj_qkv.weight", "conv1d.weight", "in_proj_z.weight", "in_proj_b.weight",
@@ -114,7 +113,7 @@ static status build(void *ctx, const arch_tensor *want, err *e)
     t.n_dims = want->n_dims;
     memcpy(t.shape, want->shape, sizeof t.shape);
     tensor_heads heads = {0};
-    if (!b->c->is_draft) heads = heads_of(&b->c->target, want->name);
+    if (!b->c->is_draft) heads = gguf_heads_of(&b->c->target, want->name);
     if (heads.n > 0 && dtype_is_float(t.type))
         TRY(copy_heads(w, &t, heads, e));
     else

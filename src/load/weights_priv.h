@@ -43,6 +43,10 @@ void weights_close(weights *w); /* NULL is fine */
 /* gguf_weights.c: the same for GGUF files, which it takes over, also on failure. */
 status gguf_weights_open(weights **w, gguf_set *parts, const gguf_config *c, err *e);
 
+/* How value heads lie in a GGUF file's tensor of that canonical name; n is 0 when it has none or
+ * both orders agree. In a vector the heads are counted as rows. */
+tensor_heads gguf_heads_of(const arch_target *a, const char *name);
+
 /* Visit every tensor of a target, or of a draft when t is NULL, then sort the table. */
 status weights_build_all(weights *w, const arch_target *t, const arch_draft *d,
                          arch_tensor_visit *visit, void *ctx, err *e);

@@ -76,7 +76,7 @@ static void mxfp4(const uint8_t *b, float *y)
 }
 
 /* Unsigned E4M3, bias 7, without infinity; 0x7f counts as 0. */
-static float half_ue4m3(uint8_t b)
+float block_half_ue4m3(uint8_t b)
 {
     int exponent = b >> 3 & 15, fraction = b & 7;
     if ((b & 0x7f) == 0x7f || (b & 0x7f) == 0) return 0;
@@ -89,7 +89,7 @@ static float half_ue4m3(uint8_t b)
 static void nvfp4(const uint8_t *b, float *y)
 {
     for (int s = 0; s < 4; s++) {
-        float d = half_ue4m3(b[s]);
+        float d = block_half_ue4m3(b[s]);
         for (int j = 0; j < 8; j++) {
             uint8_t q = b[4 + 8 * s + j];
             y[16 * s + j] = d * (float)block_fp4_values[q & 15];

@@ -28,6 +28,7 @@ static inline float block_f16(const uint8_t *p)
 
 /* 2^(e - 128), the scale of MXFP4, and its doubled values, which NVFP4 has too. */
 float block_half_e8m0(uint8_t e);
+float block_half_ue4m3(uint8_t b); /* the scale of NVFP4 */
 extern const int8_t block_fp4_values[16];
 
 /* What the codes of IQ4_NL and IQ4_XS stand for. */
