@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 
-enum { TEXT_MOST = 65536, TREE_DEPTH = 200 };
+enum { TEXT_MOST = 65536, TREE_DEPTH = 200, JOIN_DEPTH = 100, SHARED_MOST = 256 };
 
 void graph_fail(grammar *g, status s, const char *where, const char *msg)
 {
@@ -137,10 +137,68 @@ uint32_t graph_split(grammar *g, const uint32_t *alts, int n)
     return add(g, (node){.kind = NODE_SPLIT, .a = at, .n = (uint32_t)kept});
 }
 
+/* Node n behind its first `bytes` bytes. */
+static uint32_t rest_of(grammar *g, node n, uint32_t bytes)
+{
+    if (bytes == n.n) return n.next;
+    n.a += bytes;
+    n.n -= bytes;
+    return add(g, n);
+}
+
+static uint32_t either(grammar *g, uint32_t x, uint32_t y, int depth);
+
+/* One node for the common beginning of two; GRAPH_NEVER when they begin differently. */
+static uint32_t join(grammar *g, uint32_t x, uint32_t y, int depth)
+{
+    node p = g->nodes[x], q = g->nodes[y];
+    if (p.kind != q.kind) return GRAPH_NEVER;
+    if (p.kind == NODE_SPACE && p.n == q.n) {
+        p.next = either(g, p.next, q.next, depth + 1);
+        return add(g, p);
+    }
+    if (p.kind != NODE_BYTES) return GRAPH_NEVER;
+    uint32_t n = 0;
+    while (n < p.n && n < q.n && g->bytes[p.a + n] == g->bytes[q.a + n]) n++;
+    if (n == 0) return GRAPH_NEVER;
+    uint32_t p_rest = rest_of(g, p, n), q_rest = rest_of(g, q, n);
+    p.next = either(g, p_rest, q_rest, depth + 1);
+    p.n = n;
+    return add(g, p);
+}
+
+/* Alternatives that begin alike share that beginning: one thread instead of many. A split of one is
+ * a reserved node, not to be looked into. */
+static uint32_t either(grammar *g, uint32_t x, uint32_t y, int depth)
+{
+    uint32_t alts[SHARED_MOST + 1];
+    node p = g->nodes[x];
+    int n = 0;
+    if (x == y || y == GRAPH_NEVER) return x;
+    if (x == GRAPH_NEVER) return y;
+    if (p.kind != NODE_SPLIT && g->nodes[y].kind == NODE_SPLIT) return either(g, y, x, depth);
+    bool is_list = p.kind == NODE_SPLIT && p.n >= 2 && p.n < SHARED_MOST;
+    if (depth > JOIN_DEPTH || (!is_list && p.kind == NODE_SPLIT)) {
+        uint32_t both[2] = {x, y};
+        return graph_split(g, both, 2);
+    }
+    if (is_list)
+        for (uint32_t i = 0; i < p.n; i++) alts[n++] = g->alts[p.a + i];
+    else
+        alts[n++] = x;
+    for (int i = 0; i < n; i++) {
+        uint32_t joined = join(g, alts[i], y, depth);
+        if (joined == GRAPH_NEVER) continue;
+        alts[i] = joined;
+        return n == 1 ? joined : graph_split(g, alts, n);
+    }
+    alts[n++] = y;
+    return graph_split(g, alts, n);
+}
+
 uint32_t graph_either(grammar *g, uint32_t x, uint32_t y)
 {
-    uint32_t alts[2] = {x, y};
-    return graph_split(g, alts, 2);
+    return g->failed == ERR_OK ? either(g, x, y, 0) : GRAPH_NEVER;
 }
 
 uint32_t graph_reserve(grammar *g)
