@@ -10,6 +10,8 @@
 void endpoint_root(server *s, conn *c);             /* GET / */
 void endpoint_health(server *s, conn *c);           /* GET /health: the process can answer */
 void endpoint_ready(server *s, conn *c);            /* GET /ready: the model can */
+void endpoint_status(server *s, conn *c);           /* GET /status: counters as JSON */
+void endpoint_metrics(server *s, conn *c);          /* GET /metrics: the same for Prometheus */
 void endpoint_models(server *s, conn *c);           /* GET /v1/models */
 void endpoint_model(server *s, conn *c);            /* GET /v1/models/NAME */
 void endpoint_chat_completions(server *s, conn *c); /* POST /v1/chat/completions */

@@ -7,6 +7,8 @@ static const route routes[] = {
     {METHOD_GET, "/", endpoint_root, true, false},
     {METHOD_GET, "/health", endpoint_health, true, false},
     {METHOD_GET, "/ready", endpoint_ready, true, false},
+    {METHOD_GET, "/status", endpoint_status, false, false},
+    {METHOD_GET, "/metrics", endpoint_metrics, false, false},
     {METHOD_GET, "/v1/models", endpoint_models, false, false},
     {METHOD_GET, "/v1/models/", endpoint_model, false, false},
     {METHOD_POST, "/v1/chat/completions", endpoint_chat_completions, false, true},
