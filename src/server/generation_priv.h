@@ -120,7 +120,9 @@ struct generation {
     answer *answers;        /* owned [request.n] */
     bridge_event *reserved; /* owned [request.n] the last event of each, should memory end */
     int n_left;
-    int n_prompt; /* tokens */
+    int n_prompt;     /* tokens */
+    void *extra;      /* in mem; the dialect's own */
+    int64_t n_events; /* sent in a stream whose events are numbered */
     uint64_t engine_id;
     bool is_running, has_begun;
     atomic_bool is_starved; /* an event was lost: no memory, or the loop is far behind */

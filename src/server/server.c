@@ -277,6 +277,7 @@ status server_open(server **out, const server_options *o, err *e)
     s->opt = *o;
     s->opt.access.bind_name = str_from(o->host);
     s->created_s = clock_unix_s();
+    response_store_init(&s->responses, RESPONSE_STORE_BYTES);
     if (getentropy(&s->id_state, sizeof s->id_state) != 0) s->id_state = (uint64_t)clock_ns();
     status st = open_parts(s, e);
     if (st != ERR_OK) {
@@ -325,6 +326,7 @@ void server_close(server *s)
     }
     bridge_fini(&s->bridge);
     listener_fini(&s->listener);
+    response_store_fini(&s->responses);
     template_close(s->template);
     mem_free(s);
 }

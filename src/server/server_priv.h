@@ -10,6 +10,7 @@
 #include "server/access_priv.h"
 #include "server/bridge_priv.h"
 #include "server/listen_priv.h"
+#include "server/response_store_priv.h"
 
 typedef struct server server;
 typedef struct generation generation;
@@ -48,6 +49,7 @@ struct server {
     int32_t think_open, think_close; /* token ids, -1 without */
     generation *generations;         /* all that run */
     int n_generations;
+    response_store responses;
     bool is_broken;    /* the device failed */
     uint64_t id_state; /* random ids */
     int64_t created_s;

@@ -147,6 +147,93 @@ await test('completions', async () => {
   assert.deepEqual(usage, whole.usage);
 });
 
+const flat = tools.map(({ function: f }) => ({ type: 'function', strict: false, ...f }));
+const respond = { model, temperature: 0, tools: flat, input: 'Use the tool to add 417 and 288.' };
+
+await test('response', async () => {
+  const one = await client.responses.create({ model, temperature: 0, input: 'What is 12 + 30?', metadata: { a: 'b' } });
+  assert.match(one.id, /^resp_/);
+  assert.equal(one.status, 'completed');
+  assert.deepEqual(one.output.map((item) => item.type), ['reasoning', 'message']);
+  assert.match(one.output_text, /42/);
+  assert.deepEqual(one.metadata, { a: 'b' });
+  assert.equal(one.usage.total_tokens, one.usage.input_tokens + one.usage.output_tokens);
+  assert.ok(one.usage.output_tokens_details.reasoning_tokens > 0);
+  const cut = await client.responses.create({ model, input: 'What is 12 + 30?', max_output_tokens: 3 });
+  assert.equal(cut.status, 'incomplete');
+  assert.equal(cut.incomplete_details.reason, 'max_output_tokens');
+});
+
+await test('response_events', async () => {
+  const stream = await client.responses.create({ ...respond, stream: true });
+  const whole = await client.responses.create(respond);
+  const kinds = [], texts = {};
+  let number = 0, final;
+  for await (const event of stream) {
+    assert.equal(event.sequence_number, number++);
+    kinds.push(event.type);
+    if (event.type.endsWith('.delta')) texts[event.item_id] = (texts[event.item_id] ?? '') + event.delta;
+    if (event.type === 'response.output_item.done') {
+      const { item } = event;
+      assert.equal(texts[item.id], item.type === 'reasoning' ? item.summary[0].text : item.arguments ?? item.content[0].text);
+    }
+    if (event.type === 'response.completed') final = event.response;
+  }
+  assert.deepEqual(kinds.slice(0, 2), ['response.created', 'response.in_progress']);
+  assert.equal(kinds.at(-1), 'response.completed');
+  const shape = (response) => response.output.map(({ id, call_id, ...rest }) => rest);
+  assert.deepEqual(shape(final), shape(whole));
+});
+
+// The client's own accumulator insists on the order and the fields of events.
+await test('response_stream_helper', async () => {
+  const stream = client.responses.stream(respond);
+  const final = await stream.finalResponse();
+  const call = final.output.find((item) => item.type === 'function_call');
+  assert.equal(call.name, 'add');
+  assert.deepEqual(JSON.parse(call.arguments), { a: 417, b: 288 });
+});
+
+await test('response_tool_round_trips', async () => {
+  const first = await client.responses.create(respond);
+  const call = first.output.find((item) => item.type === 'function_call');
+  const { a, b } = JSON.parse(call.arguments);
+  const output = { type: 'function_call_output', call_id: call.call_id, output: String(a + b) };
+  const sent = await client.responses.create({ ...respond, ...plain, store: false,
+    input: [{ role: 'user', content: respond.input }, ...first.output, output] });
+  assert.match(sent.output_text, /705/);
+  const kept = await client.responses.create({ ...respond, ...plain, previous_response_id: first.id, input: [output] });
+  assert.equal(kept.output_text, sent.output_text);
+  assert.equal(kept.previous_response_id, first.id);
+  assert.equal(kept.usage.input_tokens, sent.usage.input_tokens);
+  await assert.rejects(client.responses.retrieve(sent.id), OpenAI.NotFoundError);
+  const again = await client.responses.retrieve(kept.id);
+  assert.deepEqual(again.output, kept.output);
+  await client.responses.delete(kept.id);
+  await assert.rejects(client.responses.retrieve(kept.id), OpenAI.NotFoundError);
+  await assert.rejects(client.responses.create({ ...respond, previous_response_id: 'resp_none' }),
+    (e) => e instanceof OpenAI.NotFoundError && e.code === 'previous_response_not_found');
+});
+
+// Tools as one agent sends them; the model sees plain functions.
+await test('response_namespace_custom_and_hosted_tools', async () => {
+  const odd = [{ type: 'namespace', name: 'math', description: 'Sums', tools: [flat[1]] },
+    { type: 'custom', name: 'apply_patch', description: 'Edits files', format: { type: 'grammar', syntax: 'lark', definition: 'start: /.+/' } },
+    { type: 'web_search' }, { type: 'local_shell' }];
+  const one = await client.responses.create({ ...respond, tools: odd, max_output_tokens: 300 });
+  assert.deepEqual(one.tools, odd);
+  const call = one.output.find((item) => item.type === 'function_call');
+  assert.deepEqual([call.name, call.namespace], ['add', 'math']);
+  const history = await client.responses.create({ ...respond, tools: odd, max_output_tokens: 16, input: [
+    { role: 'developer', content: 'Be brief.' }, { role: 'user', content: [{ type: 'input_text', text: 'Patch it.' }] },
+    { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'I patch.' }] },
+    { type: 'custom_tool_call', call_id: 'c1', name: 'apply_patch', input: '*** Begin Patch' },
+    { type: 'custom_tool_call_output', call_id: 'c1', output: 'done' },
+    { type: 'function_call', call_id: 'c2', name: 'add', namespace: 'math', arguments: '{"a":1,"b":2}' },
+    { type: 'function_call_output', call_id: 'c2', output: [{ type: 'input_text', text: '3' }] }] });
+  assert.ok(history.usage.input_tokens > one.usage.input_tokens);
+});
+
 await test('aborted_stream', async () => {
   const endless = { model, ignore_eos: true, stream: true, messages: ask('Tell a story of 9 days about Juno in Lima.') };
   const stream = await client.chat.completions.create(endless);

@@ -1,0 +1,143 @@
+#include "server/responses_request_priv.h"
+
+#include "server/fields_priv.h"
+#include "server/sampling_fields_priv.h"
+
+/* --- what is not there is refused by name ------------------------------------------------------
+ */
+
+static status refuse_member(const json *body, const char *name, const char *why, err *e)
+{
+    if (!field_find(body, name)) return ERR_OK;
+    return err_set(e, ERR_UNSUPPORTED, name, -1, "%s", why);
+}
+
+static status check_format(const json *body, err *e)
+{
+    const json *text = NULL, *format = NULL;
+    str type = STR("text");
+    TRY(field_object(body, "text", &text, e));
+    if (text) TRY(field_object(text, "format", &format, e));
+    if (format) TRY(field_str(format, "type", &type, e));
+    if (str_is(type, "text")) return ERR_OK;
+    return err_set(e, ERR_UNSUPPORTED, "text.format", -1, "only \"text\" is supported");
+}
+
+static status check_unsupported(const json *body, err *e)
+{
+    bool background = false;
+    str truncation = STR("disabled");
+    int64_t top = 0;
+    TRY(check_format(body, e));
+    TRY(field_bool(body, "background", &background, e));
+    TRY(field_str(body, "truncation", &truncation, e));
+    TRY(field_int(body, "top_logprobs", 0, INT64_MAX, &top, e));
+    if (background)
+        return err_set(e, ERR_UNSUPPORTED, "background", -1, "answers are made while you wait");
+    if (!str_is(truncation, "disabled"))
+        return err_set(e, ERR_UNSUPPORTED, "truncation", -1, "a prompt is never cut");
+    if (top > 0)
+        return err_set(e, ERR_UNSUPPORTED, "top_logprobs", -1,
+                       "only chat completions have log probabilities");
+    TRY(refuse_member(body, "conversation", "use \"previous_response_id\"", e));
+    return refuse_member(body, "prompt", "there are no stored prompts", e);
+}
+
+/* *uses: whether the model may call. */
+static status parse_tool_choice(const json *body, bool *uses, err *e)
+{
+    const json *v = field_find(body, "tool_choice");
+    *uses = !v || !json_is(v, JSON_STRING) || !str_is(v->text, "none");
+    if (!v || !*uses || (json_is(v, JSON_STRING) && str_is(v->text, "auto"))) return ERR_OK;
+    return err_set(e, ERR_UNSUPPORTED, "tool_choice", -1,
+                   "only \"auto\" and \"none\" are supported");
+}
+
+/* --- the echo ----------------------------------------------------------------------------------
+ */
+
+/* A value as JSON text; "null" for none. */
+static status keep_text(arena *keep, const json *v, str *out, err *e)
+{
+    buf text;
+    *out = STR("null");
+    if (!v) return ERR_OK;
+    buf_init(&text);
+    json_put_value(&text, v, JSON_COMPACT);
+    char *copy = text.failed ? NULL : arena_copy(keep, text.ptr, text.len);
+    *out = (str){copy, text.len};
+    buf_fini(&text);
+    return copy ? ERR_OK : err_set(e, ERR_NOMEM, "response", -1, "copy of the request");
+}
+
+static status keep_str(arena *keep, str s, str *out, err *e)
+{
+    char *copy = arena_copy(keep, s.ptr, s.len);
+    *out = (str){copy, s.len};
+    return copy ? ERR_OK : err_set(e, ERR_NOMEM, "response", -1, "copy of the request");
+}
+
+static status keep_tools(arena *keep, const responses_chat *chat, responses_echo *echo, err *e)
+{
+    responses_tool *tools = arena_new_array(keep, (size_t)chat->n_tools + 1, sizeof *tools);
+    if (!tools) return err_set(e, ERR_NOMEM, "tools", -1, "%d tools", chat->n_tools);
+    for (int i = 0; i < chat->n_tools; i++) {
+        tools[i].is_custom = chat->tools[i].is_custom;
+        TRY(keep_str(keep, chat->tools[i].flat, &tools[i].flat, e));
+        TRY(keep_str(keep, chat->tools[i].space, &tools[i].space, e));
+        TRY(keep_str(keep, chat->tools[i].name, &tools[i].name, e));
+    }
+    echo->tools = tools;
+    echo->n_tools = chat->n_tools;
+    echo->n_ignored = chat->n_ignored;
+    return ERR_OK;
+}
+
+static status keep_echo(const json *body, const responses_chat *chat, arena *keep,
+                        responses_echo *echo, err *e)
+{
+    str id = STR("");
+    const json *include = NULL;
+    echo->is_stored = echo->has_parallel_calls = true;
+    TRY(field_bool(body, "store", &echo->is_stored, e));
+    TRY(field_bool(body, "parallel_tool_calls", &echo->has_parallel_calls, e));
+    TRY(field_str(body, "previous_response_id", &id, e));
+    TRY(field_array(body, "include", &include, e));
+    for (const json *v = include ? include->first : NULL; v; v = v->next)
+        echo->wants_encrypted |= json_is(v, JSON_STRING) &&
+                                 str_is(v->text, "reasoning.encrypted_content");
+    TRY(keep_str(keep, id, &echo->previous_id, e));
+    TRY(keep_tools(keep, chat, echo, e));
+    TRY(keep_text(keep, chat->items, &echo->items, e));
+    TRY(keep_text(keep, field_find(body, "instructions"), &echo->instructions, e));
+    TRY(keep_text(keep, field_find(body, "tools"), &echo->tools_text, e));
+    TRY(keep_text(keep, field_find(body, "metadata"), &echo->metadata, e));
+    TRY(keep_text(keep, field_find(body, "reasoning"), &echo->reasoning, e));
+    return keep_text(keep, field_find(body, "tool_choice"), &echo->tool_choice, e);
+}
+
+status responses_request_parse(const json *body, const json *before, const chat_context *x,
+                               arena *a, arena *keep, generation_request *out, responses_echo *echo,
+                               err *e)
+{
+    bool uses_tools;
+    responses_chat chat;
+    responses_echo kept = {0};
+    generation_request r = {.policy = *x->defaults, .n = 1};
+    r.policy.seed = x->seed;
+    if (!json_is(body, JSON_OBJECT))
+        return err_set(e, ERR_INVALID, "", -1, "the body is %s, want an object", field_kind(body));
+    TRY(check_unsupported(body, e));
+    TRY(field_bool(body, "stream", &r.streams, e));
+    TRY(field_int(body, "max_output_tokens", 1, INT64_MAX, &kept.max_output, e));
+    r.max_tokens = kept.max_output;
+    TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
+    TRY(parse_tool_choice(body, &uses_tools, e));
+    TRY(responses_to_chat(a, body, before, &chat, e));
+    TRY(message_parse(a, chat.chat, x->caps, &r.chat, e));
+    TRY(keep_echo(body, &chat, keep, &kept, e));
+    if (!uses_tools) r.chat.tools = NULL;
+    *out = r;
+    *echo = kept;
+    return ERR_OK;
+}
