@@ -32,6 +32,9 @@ static const golden_bounds ref_double_angles = {2e-5, 2e-5, 2e-5, 6e-5, false, t
  * here (0.21 is the most seen) only tells a draft of 4-bit weights from a wrong one. */
 static const golden_bounds cpu_dense = {2.5e-2, 2.5e-2, 0.3, 0.3, false, false};
 static const golden_bounds cpu_moe = {8e-2, 8e-2, 0.3, 0.3, false, false};
+#define CPU_MEDIAN 1e-2 /* of the cases' norms, any model and KV format */
+#define CLEAR_GAP 0.2   /* between the two best logits: rows whose first token should not change */
+#define CLEAR_SHARE 0.99
 
 /* bf16 activations. */
 static const golden_bounds cuda_any = {2e-2, 2e-2, 0.3, 0.3, false, false};
@@ -70,6 +73,15 @@ typedef struct {
     cycle *c;
 } golden;
 
+enum { CASES_MAX = 32 };
+
+/* What is judged over all cases of a model. */
+typedef struct {
+    double norm[CASES_MAX]; /* of a case's logits */
+    int n;
+    int n_clear, n_clear_same; /* rows with a gap; of them, with the same first token */
+} tally;
+
 static double relative_norm(const float *got, const float *want, int64_t n)
 {
     double err2 = 0, ref2 = 0;
@@ -81,7 +93,8 @@ static double relative_norm(const float *got, const float *want, int64_t n)
     return sqrt(err2 / ref2);
 }
 
-static void golden_open(golden *g, const char *model, const char *variant, const char *backend)
+static void golden_open(golden *g, const char *model, const char *variant, const char *backend,
+                        kv_format kv)
 {
     char path[PATH_CAP], draft[PATH_CAP], target[PATH_CAP];
     err e = {0};
@@ -101,7 +114,7 @@ static void golden_open(golden *g, const char *model, const char *variant, const
                        .n_slots = 1,
                        .prefill_rows = PROBE_ROWS,
                        .max_context = 4096,
-                       .kv = KV_F32,
+                       .kv = kv,
                        .max_draft = -1,
                        .logit_rows = PROBE_ROWS,
                        .keeps_layers = true};
@@ -150,9 +163,38 @@ static void check_norm(const char *what, int index, const float *got, const floa
         fail_msg("case %d: %s: relative norm %.3g, bound %.3g", index, what, r, bound);
 }
 
+static int first_of(const float *x, int n, double *gap)
+{
+    int best = 0, next = -1;
+    for (int i = 1; i < n; i++) {
+        if (x[i] > x[best]) {
+            next = best;
+            best = i;
+        } else if (next < 0 || x[i] > x[next]) {
+            next = i;
+        }
+    }
+    *gap = (double)x[best] - (double)x[next];
+    return best;
+}
+
+static void count_case(tally *t, const float *got, const float *want, int64_t rows, int V)
+{
+    assert_true(t->n < CASES_MAX);
+    t->norm[t->n++] = relative_norm(got, want, rows * V);
+    for (int64_t i = 0; i < rows; i++) {
+        double gap, ignored;
+        int first = first_of(want + i * V, V, &gap);
+        if (gap <= CLEAR_GAP) continue;
+        t->n_clear++;
+        t->n_clear_same += first_of(got + i * V, V, &ignored) == first;
+    }
+}
+
 /* The prompt and its first answer token in one pass: logits and layer outputs of the prompt's rows,
  * and the draft's block whose anchor is that token. */
-static void check_case(golden *g, int index, const json *c, const golden_bounds *b, double worst[4])
+static void check_case(golden *g, int index, const json *c, const golden_bounds *b, double worst[4],
+                       tally *t)
 {
     const arch_target *a = &cycle_files(g->c)->target;
     const json *prompt = json_get(c, "prompt_ids"), *named = json_get(c, "draft_anchor");
@@ -184,6 +226,7 @@ static void check_case(golden *g, int index, const json *c, const golden_bounds 
                              .draft_path = path};
     CHECK_OK(cycle_probe(g->c, &args, &e), &e);
     check_norm("logits", index, logits, floats_of(g, want), rows * a->V, b->logits, &worst[0]);
+    count_case(t, logits, floats_of(g, want), rows, a->V);
     for (int i = 0; layers && i < a->n_layers; i++) {
         char name[32];
         snprintf(name, sizeof name, "layer.%d", i);
@@ -203,20 +246,30 @@ static void check_case(golden *g, int index, const json *c, const golden_bounds 
     for (int i = 0; b->has_exact_paths && i < B1; i++) assert_int_equal(path[i], want_path[i]);
 }
 
-static void run_file(const char *model, const char *variant, const char *backend,
-                     const golden_bounds *b)
+static void run_cases(const char *model, const char *variant, const char *backend, kv_format kv,
+                      const golden_bounds *b, tally *t)
 {
-    if (!test_shared()) TEST_SKIP("no ../shared with goldens");
+    static const char *const kv_names[] = {
+        [KV_INT8] = "int8", [KV_BF16] = "bf16", [KV_F32] = "f32"};
     golden g;
-    golden_open(&g, model, variant, backend);
+    golden_open(&g, model, variant, backend, kv);
     if (b->has_f32_angles) use_f32_angles(cycle_backend(g.c));
     double worst[4] = {0};
     int index = 0;
-    for (const json *c = g.cases->first; c; c = c->next) check_case(&g, index++, c, b, worst);
-    print_message("%s%s on %s: worst relative norm: logits %.2e, layers %.2e, draft logits %.2e, "
-                  "hidden %.2e (%d cases)\n",
-                  model, variant, backend, worst[0], worst[1], worst[2], worst[3], index);
+    for (const json *c = g.cases->first; c; c = c->next) check_case(&g, index++, c, b, worst, t);
+    print_message("%s%s on %s, %s KV: worst relative norm: logits %.2e, layers %.2e, draft logits "
+                  "%.2e, hidden %.2e (%d cases)\n",
+                  model, variant, backend, kv_names[kv], worst[0], worst[1], worst[2], worst[3],
+                  index);
     golden_close(&g);
+}
+
+static void run_file(const char *model, const char *variant, const char *backend,
+                     const golden_bounds *b)
+{
+    tally ignored = {0};
+    if (!test_shared()) TEST_SKIP("no ../shared with goldens");
+    run_cases(model, variant, backend, KV_F32, b, &ignored);
 }
 
 TEST(ref_equals_the_reference_on_mini_dense)
@@ -241,10 +294,68 @@ TEST(ref_equals_the_reference_on_long_prompts_with_its_angles)
     run_file("mini-moe", "-long", "ref", &ref_bounds);
 }
 
-TEST(cpu_stays_within_its_bounds_of_the_reference)
+static int by_value(const void *a, const void *b)
 {
-    run_file("mini-dense", "", "cpu", &cpu_dense);
-    run_file("mini-moe", "", "cpu", &cpu_moe);
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of all cases, and the first tokens of the rows that leave no doubt. */
+static void expect_limits(const char *model, const char *backend, kv_format kv,
+                          const golden_bounds *b, bool wants_long)
+{
+    tally t = {0};
+    run_cases(model, "", backend, kv, b, &t);
+    if (wants_long) run_cases(model, "-long", backend, kv, b, &t);
+    qsort(t.norm, (size_t)t.n, sizeof *t.norm, by_value);
+    double median = t.norm[t.n / 2];
+    print_message(
+        "%s on %s: median norm of %d cases %.2e, worst %.2e; %d of %d clear rows with the "
+        "same first token\n",
+        model, backend, t.n, median, t.norm[t.n - 1], t.n_clear_same, t.n_clear);
+    assert_true(t.n_clear >= 50);
+    assert_true(median <= CPU_MEDIAN);
+    assert_true(t.n_clear_same >= CLEAR_SHARE * t.n_clear);
+}
+
+TEST(cpu_keeps_the_limits_on_mini_dense)
+{
+    if (!test_shared()) TEST_SKIP("no ../shared with goldens");
+    expect_limits("mini-dense", "cpu", KV_F32, &cpu_dense, true);
+    expect_limits("mini-dense", "cpu", KV_INT8, &cpu_dense, true);
+}
+
+TEST(cpu_keeps_the_limits_on_mini_moe)
+{
+    if (!test_shared()) TEST_SKIP("no ../shared with goldens");
+    expect_limits("mini-moe", "cpu", KV_F32, &cpu_moe, true);
+    expect_limits("mini-moe", "cpu", KV_INT8, &cpu_moe, true);
+}
+
+/* The sets that `cpu` does not choose here; the short cases only. */
+static void expect_limits_on_set(const char *backend)
+{
+    if (!test_shared()) TEST_SKIP("no ../shared with goldens");
+    run_need_backend(backend);
+    expect_limits("mini-dense", backend, KV_INT8, &cpu_dense, false);
+    expect_limits("mini-moe", backend, KV_INT8, &cpu_moe, false);
+}
+
+TEST(cpu_scalar_keeps_the_limits)
+{
+    expect_limits_on_set("cpu:scalar");
+}
+TEST(cpu_avx2_keeps_the_limits)
+{
+    expect_limits_on_set("cpu:avx2");
+}
+TEST(cpu_avx512_keeps_the_limits)
+{
+    expect_limits_on_set("cpu:avx512");
+}
+TEST(cpu_avx512vnni_keeps_the_limits)
+{
+    expect_limits_on_set("cpu:avx512vnni");
 }
 
 /* Greedy ids with the draft on, equal up to the first place where the two best were close; prompts

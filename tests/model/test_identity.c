@@ -15,8 +15,14 @@ static const char prompt_text[] =
     "swap, the swap of two numbers.<|im_end|>\n"
     "<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
+/* For the instruction sets that are no product: an answer that still crosses a block. */
+static const char short_text[] =
+    "<|im_start|>user\nWrite a Python function smallest that returns the smallest item of a list, and "
+    "sort these words: temple, anchor, needle, river. Tell a story of 3 days about Felix in Riga."
+    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
 typedef struct {
-    const char *model, *backend;
+    const char *model, *backend, *prompt;
     char target[4300], draft[4300];
 } subject;
 
@@ -24,6 +30,7 @@ static void subject_init(subject *s, const char *model, const char *backend)
 {
     s->model = model;
     s->backend = backend;
+    s->prompt = prompt_text;
     snprintf(s->target, sizeof s->target, "%s/models/%s", test_root(), model);
     snprintf(s->draft, sizeof s->draft, "%s/models/%s-dflash2", test_root(), model);
 }
@@ -54,8 +61,11 @@ static engine *open_setting(const subject *s, const setting *v, int n_lanes)
 static void generate(const subject *s, const setting *v, double temperature, run_result *out)
 {
     engine *en = open_setting(s, v, 1);
-    token_ids ids = run_encode(en, prompt_text);
-    assert_true(ids.n > 130);
+    token_ids ids = run_encode(en, s->prompt);
+    if (s->prompt == short_text)
+        assert_true(ids.n < 64 && ids.n + 16 > 64);
+    else
+        assert_true(ids.n > 130);
     run_submit(en, run_request(ids.ptr, ids.n, NEW_TOKENS, temperature, 7), out);
     run_all(en);
     assert_int_equal(out->n_done, 1);
@@ -165,14 +175,15 @@ TEST(slices_do_not_change_the_ids_on_cuda)
 }
 
 /* Prompt + the first k answer tokens, sent as a prompt, must continue as the turn went on. */
-static void expect_same_when_sent_again(const char *model, const char *backend, engine_kv kv)
+static void expect_same_when_sent_again(const char *model, const char *backend, const char *prompt,
+                                        engine_kv kv)
 {
     static run_result whole, rest;
     subject s;
     subject_init(&s, model, backend);
     setting v = {"again", true, -1, 2, 100, kv};
     engine *en = open_setting(&s, &v, 1);
-    token_ids ids = run_encode(en, prompt_text);
+    token_ids ids = run_encode(en, prompt);
     int n_prompt = ids.n;
     for (int hot = 0; hot < 2; hot++) {
         ids.n = n_prompt;
@@ -196,31 +207,31 @@ static void expect_same_when_sent_again(const char *model, const char *backend, 
 
 TEST(a_turn_sent_again_continues_like_the_turn_generated_on_ref)
 {
-    expect_same_when_sent_again("mini-dense", "ref", ENGINE_KV_INT8);
-    expect_same_when_sent_again("mini-moe", "ref", ENGINE_KV_F32);
+    expect_same_when_sent_again("mini-dense", "ref", prompt_text, ENGINE_KV_INT8);
+    expect_same_when_sent_again("mini-moe", "ref", prompt_text, ENGINE_KV_F32);
 }
 
 TEST(a_turn_sent_again_continues_like_the_turn_generated_on_cpu)
 {
-    expect_same_when_sent_again("mini-dense", "cpu", ENGINE_KV_BF16);
-    expect_same_when_sent_again("mini-moe", "cpu", ENGINE_KV_INT8);
+    expect_same_when_sent_again("mini-dense", "cpu", prompt_text, ENGINE_KV_BF16);
+    expect_same_when_sent_again("mini-moe", "cpu", prompt_text, ENGINE_KV_INT8);
 }
 
 TEST(a_turn_sent_again_continues_like_the_turn_generated_on_cuda)
 {
     run_need_backend("cuda");
-    expect_same_when_sent_again("mini-dense", "cuda", ENGINE_KV_INT8);
-    expect_same_when_sent_again("mini-moe", "cuda", ENGINE_KV_BF16);
+    expect_same_when_sent_again("mini-dense", "cuda", prompt_text, ENGINE_KV_INT8);
+    expect_same_when_sent_again("mini-moe", "cuda", prompt_text, ENGINE_KV_BF16);
 }
 
 /* Four different requests at once on two and on four lanes, against each alone. */
-static void expect_same_in_company(const char *model, const char *backend, int n_lanes)
+static void expect_same_in_company(const char *model, const char *backend, int n_lanes,
+                                   const char *prompt)
 {
     static run_result alone[4], together[4];
-    static const char *const texts[4] = {
-        prompt_text,
-        "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n<think>\n", "def",
-        "<|im_start|>user\nTell a story of 4 days about Mara in Oslo.<|im_end|>\n"};
+    const char *const texts[4] = {
+        prompt, "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n<think>\n",
+        "def", "<|im_start|>user\nTell a story of 4 days about Mara in Oslo.<|im_end|>\n"};
     subject s;
     subject_init(&s, model, backend);
     setting v = {"lanes", true, -1, 2, 48, ENGINE_KV_INT8};
@@ -244,20 +255,69 @@ static void expect_same_in_company(const char *model, const char *backend, int n
 
 TEST(company_of_other_lanes_does_not_change_the_ids_on_ref)
 {
-    expect_same_in_company("mini-dense", "ref", 2);
-    expect_same_in_company("mini-moe", "ref", 4);
+    expect_same_in_company("mini-dense", "ref", 2, prompt_text);
+    expect_same_in_company("mini-moe", "ref", 4, prompt_text);
 }
 
 TEST(company_of_other_lanes_does_not_change_the_ids_on_cpu)
 {
-    expect_same_in_company("mini-dense", "cpu", 4);
-    expect_same_in_company("mini-moe", "cpu", 3);
+    expect_same_in_company("mini-dense", "cpu", 4, prompt_text);
+    expect_same_in_company("mini-moe", "cpu", 3, prompt_text);
 }
 
 TEST(company_of_other_lanes_does_not_change_the_ids_on_cuda)
 {
     run_need_backend("cuda");
-    expect_same_in_company("mini-dense", "cuda", 4);
-    expect_same_in_company("mini-moe", "cuda", 16);
-    expect_same_in_company("mini-dense", "cuda", 64);
+    expect_same_in_company("mini-dense", "cuda", 4, prompt_text);
+    expect_same_in_company("mini-moe", "cuda", 16, prompt_text);
+    expect_same_in_company("mini-dense", "cuda", 64, prompt_text);
+}
+
+/* ---- instruction sets --------------------------------------------------------------------- */
+
+/* The tests above take the best set of this machine; these a part of them on each there is. That
+ * all sets give equal bits is more than design.md asks for: v16_priv.h promises it. */
+static void expect_identity_on_set(const char *backend)
+{
+    static const setting cuts[] = {
+        {"draft, 1 thread, prefill rows 33", true, -1, 1, 33, ENGINE_KV_INT8},
+        {"draft 2, prefill rows 1", true, 2, 2, 1, ENGINE_KV_INT8},
+    };
+    static const char *const models[] = {"mini-dense", "mini-moe"};
+    static run_result best, want, got;
+    run_need_backend(backend);
+    for (int m = 0; m < 2; m++) {
+        subject s;
+        subject_init(&s, models[m], "cpu");
+        s.prompt = short_text;
+        generate(&s, &plain, 0.8, &best);
+        subject_init(&s, models[m], backend);
+        s.prompt = short_text;
+        generate(&s, &plain, 0.8, &want);
+        assert_true(want.choice[0].n > 16);
+        run_expect_same(&want.choice[0], &best.choice[0], backend);
+        for (int i = 0; i < 2; i++) {
+            generate(&s, &cuts[i], 0.8, &got);
+            run_expect_same(&got.choice[0], &want.choice[0], cuts[i].name);
+        }
+    }
+    expect_same_when_sent_again("mini-dense", backend, short_text, ENGINE_KV_BF16);
+    expect_same_in_company("mini-moe", backend, 3, short_text);
+}
+
+TEST(no_choice_changes_the_ids_on_cpu_scalar)
+{
+    expect_identity_on_set("cpu:scalar");
+}
+TEST(no_choice_changes_the_ids_on_cpu_avx2)
+{
+    expect_identity_on_set("cpu:avx2");
+}
+TEST(no_choice_changes_the_ids_on_cpu_avx512)
+{
+    expect_identity_on_set("cpu:avx512");
+}
+TEST(no_choice_changes_the_ids_on_cpu_avx512vnni)
+{
+    expect_identity_on_set("cpu:avx512vnni");
 }
