@@ -245,6 +245,15 @@ int64_t engine_cache_slice_end(const engine *e, const sequence *s, int n)
     return end;
 }
 
+int64_t engine_cache_context_end(const sequence *s, int64_t slice_end)
+{
+    for (int i = 0; i < s->n_plan; i++) {
+        int64_t at = (int64_t)s->plan[i] * OPS_BLOCK;
+        if (at >= slice_end) return at;
+    }
+    return s->req->n_ids - 1;
+}
+
 status engine_cache_after_slice(engine *e, sequence *s)
 {
     if (!reuse_is_on(e->reuse)) return ERR_OK;

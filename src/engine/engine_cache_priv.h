@@ -35,6 +35,10 @@ status engine_cache_reach(engine *e, sequence *s, int64_t end);
 /* Where the next slice of the prompt ends, at most n rows on. */
 int64_t engine_cache_slice_end(const engine *e, const sequence *s, int n);
 
+/* The next position behind a slice before which the draft's context is wanted: where a state is
+ * planned to be kept, or the prompt's end. */
+int64_t engine_cache_context_end(const sequence *s, int64_t slice_end);
+
 /* A slice was computed and s->pos moved behind it. */
 status engine_cache_after_slice(engine *e, sequence *s);
 

@@ -147,12 +147,6 @@ static bool is_prefilling(const sequence *s)
     return s && s->pos < s->req->n_ids - 1;
 }
 
-/* Kept states want the draft's context before them. */
-static int64_t prompt_end(const engine *e, const sequence *s, int64_t slice_end)
-{
-    return reuse_is_on(e->reuse) ? slice_end : s->req->n_ids - 1;
-}
-
 static status run_slices(engine *e, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -182,7 +176,7 @@ static bool prefill(engine *e)
                                        .ids = s->req->ids + s->pos,
                                        .n = take,
                                        .pos = s->pos,
-                                       .prompt_end = prompt_end(e, s, end)};
+                                       .prompt_end = engine_cache_context_end(s, end)};
         rows += take;
     }
     if (n == 0) return false;
