@@ -17,9 +17,9 @@ static const char prompt_text[] =
 
 /* For the instruction sets that are no product: an answer that still crosses a block. */
 static const char short_text[] =
-    "<|im_start|>user\nWrite a Python function smallest that returns the smallest item of a list, and "
-    "sort these words: temple, anchor, needle, river. Tell a story of 3 days about Felix in Riga."
-    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+    "<|im_start|>user\nWrite a Python function smallest that returns the smallest item of a list, "
+    "and sort these words: temple, anchor, needle, river. Tell a story of 3 days about Felix in "
+    "Riga.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 typedef struct {
     const char *model, *backend, *prompt;
