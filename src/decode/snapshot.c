@@ -31,12 +31,12 @@ int64_t snapshot_cell_bytes(const cycle *c)
 
 int64_t snapshot_window_bytes(const cycle *c)
 {
-    return c->has_draft ? draft_window_bytes(c->drafter) : 0;
+    return c->max_draft > 0 ? draft_window_bytes(c->drafter) : 0;
 }
 
 int snapshot_window_blocks(const cycle *c)
 {
-    return c->has_draft ? (int)(draft_window_reach(c->drafter) / OPS_BLOCK) : 0;
+    return c->max_draft > 0 ? (int)(draft_window_reach(c->drafter) / OPS_BLOCK) : 0;
 }
 
 static void plan(snapshots *s, int n_windows)

@@ -13,10 +13,10 @@
 
 typedef struct snapshots snapshots;
 
-/* Bytes of a cell; of a window, 0 without a draft. */
+/* Bytes of a cell; of a window, 0 when nothing is drafted. */
 int64_t snapshot_cell_bytes(const cycle *c);
 int64_t snapshot_window_bytes(const cycle *c);
-/* Blocks before a boundary whose windows a draft can still see; 0 without a draft. */
+/* Blocks before a boundary whose windows a draft can still see; 0 when nothing is drafted. */
 int snapshot_window_blocks(const cycle *c);
 
 /* Borrows c until close. n_cells >= 1. Returns NOMEM */

@@ -51,7 +51,14 @@ status engine_cache_open(engine *e, err *out)
     TRY(reuse_open(&e->reuse, &o, out));
     if (o.n_cells == 0) return ERR_OK;
     e->window_blocks = snapshot_window_blocks(e->cycle);
-    return snapshots_open(&e->snapshots, e->cycle, o.n_cells, o.n_windows, out);
+    status st = snapshots_open(&e->snapshots, e->cycle, o.n_cells, o.n_windows, out);
+    if (st == ERR_OK) return ERR_OK;
+    double cells = (double)o.n_cells * (double)snapshot_cell_bytes(e->cycle);
+    double windows = (double)o.n_windows * (double)snapshot_window_bytes(e->cycle);
+    return err_set(out, st, "memory", -1,
+                   "the prompt cache's %d states and %.0f MiB do not fit; take less with "
+                   "--cache-memory or none with --prompt-cache off",
+                   o.n_cells, (cells + windows) / 0x1p20);
 }
 
 void engine_cache_close(engine *e)

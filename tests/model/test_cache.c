@@ -243,6 +243,25 @@ TEST(eviction_at_every_chance_does_not_change_the_ids)
     expect_same_turns(&v, true);
 }
 
+/* Six prompts that share nothing, in a pool that holds three of them. */
+TEST(a_full_pool_makes_room_and_stays_right)
+{
+    setting v = {"mini-dense", "cpu", true, ENGINE_KV_INT8, 512};
+    static run_result r;
+    pair p = open_pair(&v, false);
+    token_ids ids = run_encode(p.warm, story);
+    for (int i = 0; i < 6; i++) {
+        ids.ptr[0] = 400 + i;
+        assert_int_equal(expect_same(&p, &ids, ids.n, 0.8, 4, &r), 0);
+    }
+    assert_int_equal(expect_same(&p, &ids, ids.n, 0.8, 4, &r), (ids.n - 1) / 64 * 64);
+    engine_cache_counters c = engine_stats(p.warm).cache;
+    assert_true(c.evicted_blocks >= 4);
+    assert_int_equal(c.n_free_blocks + c.n_cached_blocks, c.n_blocks);
+    token_ids_fini(&ids);
+    close_pair(&p);
+}
+
 /* The draft sees the same context after a restore, so it guesses as well. */
 TEST(acceptance_after_a_restore_is_that_of_a_cold_run)
 {
