@@ -63,6 +63,27 @@ status grammar_open_gbnf(grammar **g, str text, err *e);
 /* A regular expression that the whole reply matches. err.where is "regex". */
 status grammar_open_regex(grammar **g, str pattern, err *e);
 
+/* Calls of tools in the Qwen form, one block after another with a line end between them:
+ *
+ *     <tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n</parameter>\n ...
+ * </function>\n</tool_call>
+ *
+ * A strict tool has its declared parameters in the order written, each at most once, required ones
+ * at least; a string stands as it is (and cannot hold the closing tag), other types as JSON. The
+ * others have any parameters with any text. */
+typedef struct {
+    const json *tools; /* the array of a Chat request: {"type":"function","function":{...}} */
+    str only;          /* the one function that may be called; empty: any */
+    int least, most;   /* calls; most -1: any number */
+    bool has_text;     /* other text may come first */
+    bool all_strict;   /* every tool, whatever its "strict" says */
+} grammar_tools_wish;
+
+/* Returns as grammar_open_schema, err.where being the function's name and the JSON pointer in its
+ * parameters; INVALID when there is no tool to call. */
+status grammar_open_tools(grammar **g, const grammar_tools_wish *w, const grammar_json_options *opt,
+                          grammar_notes *notes, err *e);
+
 void grammar_close(grammar *g); /* NULL is fine; no state of it may be open */
 
 /* The bytes of a vocabulary as a tree, and caches of masks. One for a model; its memory is taken

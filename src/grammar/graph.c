@@ -100,19 +100,12 @@ int graph_add_leaf(grammar *g, const leaf *l)
     return g->n_leaves++;
 }
 
-static bool is_stuck(const leaf *l, int state)
-{
-    for (int c = 0; c < l->n_classes; c++)
-        if (l->next[state * l->n_classes + c] != LEAF_DEAD) return false;
-    return true;
-}
-
 uint32_t graph_leaf(grammar *g, int index, int least, int most, uint32_t next)
 {
     if (g->failed != ERR_OK || next == GRAPH_NEVER) return GRAPH_NEVER;
     const leaf *l = g->leaves[index];
-    bool may_be_empty = !l->closes && l->accept[0];
-    if (may_be_empty && is_stuck(l, 0)) return next;
+    bool may_be_empty = !l->closes && l->accept[0] && least == 0;
+    if (may_be_empty && leaf_is_stuck(l, 0)) return next;
     uint32_t n = add(
         g,
         (node){

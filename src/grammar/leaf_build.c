@@ -280,8 +280,8 @@ status leaf_finish(arena *result, arena *a, const leaf_table *t, const leaf_alph
     lengths l = {0};
     leaf_table counted;
     if (!measure(a, t, &l)) goto nomem;
-    bool counts = *least > 0 || *most != EXPR_NO_MOST;
-    if (counts && (!has_no_gap(t, &l) || (*least > 0 && !is_endless(t, &l)))) {
+    /* An upper bound alone needs no more than the nearest end, which every state knows. */
+    if (*least > 0 && (!has_no_gap(t, &l) || !is_endless(t, &l))) {
         TRY(count_in_states(a, t, *least, *most, where, &counted, e));
         t = &counted;
         if (!measure(a, t, &l)) goto nomem;

@@ -7,8 +7,8 @@
  * leads to has a transition.
  *
  * A leaf that closes is the inside of a JSON string with its closing quote: it ends with that
- * quote and nowhere else, and whoever runs it may count its characters. A leaf that does not close
- * may be left in every accepting state. Thread: any; never changes. */
+ * quote and nowhere else. A leaf that does not close may be left in every accepting state. Whoever
+ * runs a leaf may count its characters. Thread: any; never changes. */
 #ifndef RIPTIDE_GRAMMAR_LEAF_PRIV_H
 #define RIPTIDE_GRAMMAR_LEAF_PRIV_H
 
@@ -39,6 +39,14 @@ typedef struct {
     bool closes;
     bool is_free; /* the inside of any JSON string: the same in every grammar */
 } leaf;
+
+/* Whether nothing more can be read in this state. */
+static inline bool leaf_is_stuck(const leaf *l, uint32_t state)
+{
+    uint64_t any = 0;
+    for (int w = 0; w < LEAF_WORDS; w++) any |= l->live[state].w[w];
+    return any == 0;
+}
 
 /* How characters are written. */
 typedef enum {

@@ -14,7 +14,9 @@ struct schema_rule {
 bool schema_refuse(schema_compiler *c, status s, const json *at, const char *key, const char *why)
 {
     char where[160];
-    schema_pointer(c->doc.root, at, key, where, sizeof where);
+    int n = (int)strlen(c->prefix);
+    memcpy(where, c->prefix, (size_t)n);
+    schema_pointer(c->doc.root, at, key, where + n, (int)sizeof where - n);
     if (s == ERR_UNSUPPORTED && c->is_lenient) {
         if (c->notes && c->notes->n_left_out++ == 0)
             memcpy(c->notes->first, where, sizeof c->notes->first);
@@ -229,7 +231,13 @@ static bool constants(schema_compiler *c, const schema_flat *f, uint32_t next, u
         if (!schema_holds(c, f, v)) continue;
         buf b;
         buf_init(&b);
-        put_value(c, &b, v);
+        if (c->raw_end && v->kind == JSON_STRING) {
+            if (str_find(v->text, str_from(c->raw_end), 0) >= 0) continue;
+            buf_put_str(&b, v->text);
+        } else {
+            put_value(c, &b, v);
+        }
+        if (c->raw_end) buf_put_c(&b, c->raw_end);
         char *copy = b.failed ? NULL : arena_copy(&c->a, b.ptr, b.len);
         if (copy)
             texts[n++] = (str){copy, b.len};
@@ -247,7 +255,14 @@ static uint32_t plain_value(schema_compiler *c, const schema_flat *f, uint32_t n
 {
     int types = schema_types(c, f), n = 0;
     uint32_t alts[8];
+    const char *raw_end = c->raw_end;
     for (int i = 0; i < f->n; i++) refuse_keywords(c, f->plain[i]);
+    if (raw_end) {
+        if (types & SCHEMA_STRING) alts[n++] = schema_raw_text(c, f, raw_end, next);
+        types &= ~SCHEMA_STRING;
+        next = graph_bytes(c->g, str_from(raw_end), next);
+    }
+    c->raw_end = NULL; /* what is inside stands as JSON */
     if (types & SCHEMA_NULL) alts[n++] = graph_bytes(c->g, STR("null"), next);
     if (types & SCHEMA_BOOLEAN) {
         alts[n++] = graph_bytes(c->g, STR("true"), next);
@@ -257,6 +272,7 @@ static uint32_t plain_value(schema_compiler *c, const schema_flat *f, uint32_t n
     if (types & SCHEMA_STRING) alts[n++] = schema_text(c, f, next);
     if (types & SCHEMA_ARRAY) alts[n++] = schema_array(c, f, next);
     if (types & SCHEMA_OBJECT) alts[n++] = schema_object(c, f, next);
+    c->raw_end = raw_end;
     return graph_split(c->g, alts, n);
 }
 
@@ -272,7 +288,7 @@ static bool one_is_sure(schema_compiler *c, const schema_flat *f, const json *li
     return true;
 }
 
-static uint32_t flat_value(schema_compiler *c, const schema_flat *f, uint32_t next)
+uint32_t schema_flat_value(schema_compiler *c, const schema_flat *f, uint32_t next)
 {
     uint32_t out = GRAPH_NEVER;
     if (c->g->failed != ERR_OK || f->is_never) return GRAPH_NEVER;
@@ -296,7 +312,7 @@ static uint32_t flat_value(schema_compiler *c, const schema_flat *f, uint32_t ne
     for (const json *x = list->first; x && c->g->failed == ERR_OK; x = x->next) {
         *chosen = *rest;
         schema_flatten(c, x, chosen);
-        out = graph_either(c->g, out, flat_value(c, chosen, next));
+        out = graph_either(c->g, out, schema_flat_value(c, chosen, next));
     }
     mem_free(chosen);
     mem_free(rest);
@@ -354,7 +370,7 @@ uint32_t schema_value(schema_compiler *c, const schema_set *set, uint32_t next)
             schema_refuse(c, ERR_LIMIT, set->list[0], NULL, "schemas nested too deep");
         c->depth++;
         for (int i = 0; f && i < set->n; i++) schema_flatten(c, set->list[i], f);
-        uint32_t body = f ? flat_value(c, f, GRAPH_RETURN) : GRAPH_NEVER;
+        uint32_t body = f ? schema_flat_value(c, f, GRAPH_RETURN) : GRAPH_NEVER;
         graph_set_rule(c->g, rule, body);
         c->depth--;
         mem_free(f);
@@ -376,10 +392,11 @@ uint32_t schema_any(schema_compiler *c, uint32_t next)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static status compiler_open(schema_compiler *c, const json *root, const grammar_json_options *opt,
+status schema_compiler_open(schema_compiler *c, const json *root, const grammar_json_options *opt,
                             grammar_notes *notes, err *e)
 {
-    *c = (schema_compiler){.any_rule = -1, .space = GRAMMAR_SPACE_DEFAULT, .notes = notes};
+    *c = (schema_compiler){
+        .any_rule = -1, .space = GRAMMAR_SPACE_DEFAULT, .notes = notes, .prefix = ""};
     if (notes) *notes = (grammar_notes){0};
     arena_init(&c->a, 0);
     if (opt) {
@@ -394,22 +411,28 @@ static status compiler_open(schema_compiler *c, const json *root, const grammar_
     return graph_open(&c->g, e);
 }
 
+status schema_compiler_close(schema_compiler *c, uint32_t start, status s, grammar **out, err *e)
+{
+    if (s == ERR_OK) s = graph_finish(c->g, start, "#", e);
+    arena_fini(&c->a);
+    if (s == ERR_OK)
+        *out = c->g;
+    else
+        grammar_close(c->g);
+    return s;
+}
+
 status grammar_open_schema(grammar **out, const json *schema, const grammar_json_options *opt,
                            grammar_notes *notes, err *e)
 {
     schema_compiler c;
-    status s = compiler_open(&c, schema, opt, notes, e);
+    uint32_t start = GRAPH_NEVER;
+    status s = schema_compiler_open(&c, schema, opt, notes, e);
     if (s == ERR_OK) {
         schema_set set = {&schema, 1};
-        uint32_t start = schema_value(&c, &set, GRAPH_END);
-        s = graph_finish(c.g, start, "#", e);
+        start = schema_value(&c, &set, GRAPH_END);
     }
-    arena_fini(&c.a);
-    if (s == ERR_OK)
-        *out = c.g;
-    else
-        grammar_close(c.g);
-    return s;
+    return schema_compiler_close(&c, start, s, out, e);
 }
 
 status grammar_open_json_object(grammar **out, const grammar_json_options *opt, err *e)

@@ -55,6 +55,9 @@ typedef struct {
     schema_rule **rule_slots;
     schema_string *strings;
     int any_rule; /* -1 until it is needed */
+    const char
+        *raw_end; /* not NULL: the value at hand ends so, and a string in it stands as it is */
+    const char *prefix; /* in front of JSON pointers in errors; "" */
     int depth, work;
 } schema_compiler;
 
@@ -65,6 +68,9 @@ bool schema_refuse(schema_compiler *c, status s, const json *at, const char *key
 /* A value that all of the set allow, then `next`. */
 uint32_t schema_value(schema_compiler *c, const schema_set *set, uint32_t next);
 uint32_t schema_any(schema_compiler *c, uint32_t next);
+
+/* The same for a set that was followed already, under c->raw_end. */
+uint32_t schema_flat_value(schema_compiler *c, const schema_flat *f, uint32_t next);
 
 /* Follow a schema into the set. */
 void schema_flatten(schema_compiler *c, const json *schema, schema_flat *f);
@@ -91,6 +97,9 @@ typedef struct {
 } schema_string_wish;
 uint32_t schema_string_inside(schema_compiler *c, const schema_string_wish *w, uint32_t next);
 
+/* A string as it is, up to and with the first `end`, under the plain schemas of f (NULL: any). */
+uint32_t schema_raw_text(schema_compiler *c, const schema_flat *f, const char *end, uint32_t next);
+
 /* Whether no value can satisfy both: proved, else false. */
 bool schema_are_disjoint(schema_compiler *c, const schema_flat *base, const json *x, const json *y,
                          int depth);
@@ -99,6 +108,11 @@ bool schema_are_disjoint(schema_compiler *c, const schema_flat *base, const json
  * smallest of upper ones; EXPR_NO_MOST when there is no upper one. */
 void schema_counts(schema_compiler *c, const schema_flat *f, const char *least_key,
                    const char *most_key, int *least, int *most);
+
+/* What all openings share; schema_compiler_close gives the grammar or closes it, by the status. */
+status schema_compiler_open(schema_compiler *c, const json *root, const grammar_json_options *opt,
+                            grammar_notes *notes, err *e);
+status schema_compiler_close(schema_compiler *c, uint32_t start, status s, grammar **out, err *e);
 
 /* Whether `value` satisfies all plain schemas. */
 bool schema_holds(schema_compiler *c, const schema_flat *f, const json *value);

@@ -165,6 +165,120 @@ uint32_t schema_text(schema_compiler *c, const schema_flat *f, uint32_t next)
     return graph_bytes(c->g, STR("\""), schema_string_inside(c, &w, next));
 }
 
+/* ---- strings as they are --------------------------------------------------------------------- */
+
+static bool has_anchor(const expr *e)
+{
+    if (e->kind == EXPR_START || e->kind == EXPR_END) return true;
+    for (int i = 0; e->kind != EXPR_SET && i < e->n; i++)
+        if (has_anchor(e->items[i])) return true;
+    return false;
+}
+
+/* The texts in which a pattern is found, without anchors, so that something may follow; NULL when
+ * its anchors stand elsewhere than at both ends. */
+static expr *whole_texts(arena *a, expr *e)
+{
+    expr *any = expr_repeat(a, expr_any(a), 0, EXPR_NO_MOST);
+    int from = 0, to = 1;
+    expr **items = &e;
+    if (e->kind == EXPR_CAT) {
+        items = e->items;
+        to = e->n;
+    }
+    bool at_start = items[0]->kind == EXPR_START, at_end = items[to - 1]->kind == EXPR_END;
+    if (at_start) from++;
+    if (at_end && to > from) to--;
+    expr *middle = expr_list(a, EXPR_CAT, items + from, to - from);
+    if (!middle || has_anchor(middle)) return NULL;
+    if (!at_start) middle = expr_pair(a, EXPR_CAT, any, middle);
+    return at_end ? middle : expr_pair(a, EXPR_CAT, middle, any);
+}
+
+static void add_raw_pattern(schema_compiler *c, string_parts *p, str pattern, expr *end,
+                            const json *at, const char *key)
+{
+    expr *e = NULL;
+    err why = {0};
+    if (c->g->failed != ERR_OK) return;
+    status s = regex_parse(&c->a, pattern, "#", &e, &why);
+    if (s != ERR_OK) {
+        schema_refuse(c, s, at, key, why.msg);
+        return;
+    }
+    e = whole_texts(&c->a, e);
+    if (!e) {
+        schema_refuse(c, ERR_UNSUPPORTED, at, key, "anchors within a pattern of a raw string");
+        return;
+    }
+    buf_printf(&p->key, "~%zu:", pattern.len);
+    buf_put_str(&p->key, pattern);
+    add_part(c, p, expr_pair(&c->a, EXPR_CAT, e, end), false, at);
+}
+
+/* The shape of all raw texts: anything up to the first end. */
+static void add_raw_shape(schema_compiler *c, string_parts *p, expr *end)
+{
+    expr *any = expr_repeat(&c->a, expr_any(&c->a), 0, EXPR_NO_MOST);
+    expr *more = expr_repeat(&c->a, expr_any(&c->a), 1, EXPR_NO_MOST);
+    expr *fewest = expr_repeat(&c->a, expr_any(&c->a), p->least, EXPR_NO_MOST);
+    expr *early[3] = {any, end, more};
+    add_part(c, p, expr_pair(&c->a, EXPR_CAT, fewest, end), false, NULL);
+    add_part(c, p, expr_list(&c->a, EXPR_CAT, early, 3), true, NULL);
+}
+
+static uint32_t build_raw(schema_compiler *c, string_parts *p, int length, uint32_t next)
+{
+    int most = p->most == EXPR_NO_MOST ? EXPR_NO_MOST : p->most + length;
+    buf_printf(&p->key, "#%d", p->least);
+    schema_string *s = p->key.failed ? NULL : find_string(c, buf_str(&p->key));
+    if (!s) {
+        graph_fail(c->g, ERR_NOMEM, "#", "a pattern");
+        return GRAPH_NEVER;
+    }
+    if (s->leaf == -2) {
+        const leaf *l = NULL;
+        err why = {0};
+        int none = 0, no_most = EXPR_NO_MOST;
+        status st = leaf_build(&c->g->a, p->parts, p->n, LEAF_RAW, &none, &no_most, "#", &l, &why);
+        if (st != ERR_OK) {
+            graph_fail(c->g, st == ERR_LIMIT ? ERR_UNSUPPORTED : st, "#", why.msg);
+            return GRAPH_NEVER;
+        }
+        s->leaf = l ? graph_add_leaf(c->g, l) : -1;
+    }
+    if (s->leaf < 0) return GRAPH_NEVER;
+    if (most != EXPR_NO_MOST && c->g->leaves[s->leaf]->least[0] > (uint32_t)most)
+        return GRAPH_NEVER;
+    return graph_leaf(c->g, s->leaf, 0, most, next);
+}
+
+uint32_t schema_raw_text(schema_compiler *c, const schema_flat *f, const char *end, uint32_t next)
+{
+    string_parts p = {.most = EXPR_NO_MOST};
+    expr *stop = expr_text(&c->a, str_from(end));
+    uint32_t out = GRAPH_NEVER;
+    buf_init(&p.key);
+    buf_printf(&p.key, "r%s", end);
+    if (f) schema_counts(c, f, "minLength", "maxLength", &p.least, &p.most);
+    for (int i = 0; f && i < f->n; i++) {
+        const json *s = f->plain[i], *pattern = json_get(s, "pattern");
+        const json *format = json_get(s, "format");
+        const char *known = json_is(format, JSON_STRING) ? schema_format_pattern(format->text)
+                                                         : NULL;
+        if (json_is(pattern, JSON_STRING))
+            add_raw_pattern(c, &p, pattern->text, stop, s, "pattern");
+        if (known)
+            add_raw_pattern(c, &p, str_from(known), stop, s, "format");
+        else if (format)
+            schema_refuse(c, ERR_UNSUPPORTED, s, "format", "an unknown format");
+    }
+    add_raw_shape(c, &p, stop);
+    if (c->g->failed == ERR_OK) out = build_raw(c, &p, (int)strlen(end), next);
+    buf_fini(&p.key);
+    return out;
+}
+
 /* ---- numbers -------------------------------------------------------------------------------- */
 
 static bool read_number(schema_compiler *c, const json *s, const char *key, const json *v,

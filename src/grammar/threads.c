@@ -178,16 +178,11 @@ static void step_leaf(threads *t, thread from, uint8_t byte)
         return;
     }
     uint32_t next = l->next[state * (uint32_t)l->n_classes + (to & ~(uint32_t)LEAF_CLASS)];
-    if (next == LEAF_DEAD) return;
-    if (!l->closes) {
-        bool goes_on = false;
-        for (int w = 0; w < LEAF_WORDS; w++) goes_on |= l->live[next].w[w] != 0;
-        if (goes_on) add(t, (thread){from.node, next * n_inner, 0, from.parent});
-        if (l->accept[next]) threads_enter(t, n->next, from.parent);
-        return;
-    }
-    if (!leaf_count_fits(n, l, next, from.count + 1)) return;
-    add(t, (thread){from.node, next * n_inner, leaf_count_next(n, from.count), from.parent});
+    if (next == LEAF_DEAD || !leaf_count_fits(n, l, next, from.count + 1)) return;
+    if (l->closes || !leaf_is_stuck(l, next))
+        add(t, (thread){from.node, next * n_inner, leaf_count_next(n, from.count), from.parent});
+    if (!l->closes && l->accept[next] && from.count + 1 >= (uint32_t)n->least)
+        threads_enter(t, n->next, from.parent);
 }
 
 static bool is_space(uint8_t b)

@@ -178,12 +178,11 @@ static void set_thread(grammar_tokens *t, threads *w, thread th, uint32_t *words
 {
     const node *n = &w->g->nodes[th.node];
     if (n->kind == NODE_LEAF) {
-        const leaf *l = w->g->leaves[n->a];
-        bool is_bounded = l->closes && n->most != EXPR_NO_MOST;
+        bool is_bounded = n->most != EXPR_NO_MOST;
         const token_part *p = token_part_find(t, w->g, n->a, th.at, is_bounded);
         if (p) {
             uint32_t room = is_bounded ? (uint32_t)n->most - th.count : UINT32_MAX;
-            uint32_t least = l->closes ? (uint32_t)n->least : 0;
+            uint32_t least = (uint32_t)n->least;
             set_inside(t, p, room, words);
             set_leaving(t, w, p, th, least > th.count ? least - th.count : 0, room, words);
             return;

@@ -21,9 +21,9 @@ typedef struct {
     const int32_t *by_need;  /* has_needs: the same, by the characters they need room for */
     const uint32_t *need_at; /* [need_most + 2] where those of each need begin */
     uint32_t need_most;
-    int n_closing; /* tokens that end with the closing quote */
+    int n_closing; /* tokens that end where the leaf must be left */
     const int32_t *closing;
-    const uint16_t *closing_n; /* characters before it */
+    const uint16_t *closing_n; /* characters, without a closing quote */
     uint32_t exit_at[257];     /* by byte: where its exits begin */
     const uint32_t *exits;     /* nodes right behind a place where the leaf may be left */
     const uint16_t *exits_n;

@@ -93,8 +93,11 @@ static bool advance(finder *f, step *at, uint32_t node_id)
     at->state = next;
     at->inner = 0;
     if (at->n < UINT16_MAX) at->n++;
-    if (!l->closes && l->accept[next]) add_exits(f, node_id, at->n);
-    return true;
+    if (l->closes || !l->accept[next]) return true;
+    add_exits(f, node_id, at->n);
+    if (!leaf_is_stuck(l, next)) return true;
+    add_closing(f, node_id, at->n);
+    return false;
 }
 
 static void find(finder *f, uint32_t at)
