@@ -67,12 +67,9 @@ static void keep_part(answer *c, const outparse_event *part)
     }
 }
 
-/* The parser's callback. A stream needs the ids of its calls too, but not their text. */
-static void take_part(void *ctx, const outparse_event *part)
+static void pass_on(answer *c, const outparse_event *part)
 {
-    answer *c = ctx;
     const generation *g = c->g;
-    if (g->request.is_warm_up) return;
     if (part->kind == OUTPARSE_CALL_BEGIN && !add_call(c)) {
         c->is_starved = true;
         return;
@@ -85,6 +82,39 @@ static void take_part(void *ctx, const outparse_event *part)
     if (g->request.streams) g->dialect->part(c->g, c, part);
 }
 
+/* What `shown` has become goes on as content. */
+static void pass_shown(answer *c)
+{
+    c->is_starved |= c->shown.failed || c->stops.held.failed;
+    if (c->shown.len > 0)
+        pass_on(c, &(outparse_event){.kind = OUTPARSE_CONTENT, .text = buf_str(&c->shown)});
+    buf_clear(&c->shown);
+}
+
+/* No stop string reaches into what follows. */
+static void pass_held(answer *c)
+{
+    if (!c->has_stops || c->is_cut) return;
+    c->is_starved |= c->stops.held.failed;
+    stop_flush(&c->stops, &c->shown);
+    pass_shown(c);
+}
+
+/* The parser's callback. A stream needs the ids of its calls too, but not their text. */
+static void take_part(void *ctx, const outparse_event *part)
+{
+    answer *c = ctx;
+    if (c->g->request.is_warm_up || c->is_cut) return;
+    if (c->has_stops && part->kind == OUTPARSE_CONTENT) {
+        stop_push(&c->stops, part->text, &c->shown);
+        pass_shown(c);
+        c->is_cut = c->stops.hit >= 0;
+        return;
+    }
+    pass_held(c);
+    pass_on(c, part);
+}
+
 /* --- life --------------------------------------------------------------------------------------
  */
 
@@ -95,7 +125,16 @@ status answer_open(answer *c, generation *g, int index, err *e)
     buf_init(&c->reasoning);
     buf_init(&c->content);
     buf_init(&c->logprobs);
+    buf_init(&c->raw);
+    buf_init(&c->shown);
+    stop_init(&c->stops, NULL, 0);
     if (g->request.prompt != PROMPT_CHAT) return ERR_OK;
+    c->has_stops = g->request.n_stop > 0;
+    if (c->has_stops) {
+        stop_init(&c->stops, g->request.stop, g->request.n_stop);
+        detok_init(&c->text, tokenizer_vocab(g->server->tokens), true);
+        if (c->stops.held.failed) return err_set(e, ERR_NOMEM, "stop", -1, "stop strings");
+    }
     outparse_options o = {.tools = g->tools,
                           .starts_in_reasoning = g->starts_in_reasoning,
                           .emit = take_part,
@@ -115,6 +154,9 @@ void answer_close(answer *c)
     buf_fini(&c->reasoning);
     buf_fini(&c->content);
     buf_fini(&c->logprobs);
+    buf_fini(&c->raw);
+    buf_fini(&c->shown);
+    stop_fini(&c->stops);
     *c = (answer){0};
 }
 
@@ -160,50 +202,93 @@ static bool is_end_token(const answer *c, int32_t id)
     return false;
 }
 
-static void count_tokens(answer *c, const engine_event *ev)
+static void count_token(answer *c, const engine_event *ev, int i)
 {
     const server *s = c->g->server;
-    const vocab *v = tokenizer_vocab(s->tokens);
-    for (int i = 0; i < ev->n_ids; i++) {
-        if (ev->ids[i] == s->think_open && s->think_open >= 0) c->is_reasoning = true;
-        c->reasoning_tokens += c->is_reasoning && c->parser;
-        if (ev->ids[i] == s->think_close && s->think_close >= 0) c->is_reasoning = false;
-        if (ev->logprobs && !is_end_token(c, ev->ids[i]))
-            put_logprob(&c->logprobs, v, ev->ids[i], &ev->logprobs[i], c->g->request.top_logprobs);
-    }
-    if (c->first_tokens == 0 && ev->n_ids > 0) {
-        c->first_tokens = ev->n_ids;
-        c->first_ms = ev->usage.decode_ms;
-    }
+    int32_t id = ev->ids[i];
+    if (id == s->think_open && s->think_open >= 0) c->is_reasoning = true;
+    c->reasoning_tokens += c->is_reasoning && c->parser;
+    if (id == s->think_close && s->think_close >= 0) c->is_reasoning = false;
+    if (ev->logprobs && !is_end_token(c, id))
+        put_logprob(&c->logprobs, tokenizer_vocab(s->tokens), id, &ev->logprobs[i],
+                    c->g->request.top_logprobs);
 }
 
-/* Text of the model, and its end. */
-static status feed(answer *c, str text, bool ends, err *e)
+/* --- text --------------------------------------------------------------------------------------
+ */
+
+static status feed(answer *c, str text, err *e)
 {
-    if (c->parser) {
-        TRY(outparse_feed(c->parser, text, e));
-        return ends ? outparse_finish(c->parser, e) : ERR_OK;
-    }
+    if (c->parser) return outparse_feed(c->parser, text, e);
     if (text.len > 0) take_part(c, &(outparse_event){.kind = OUTPARSE_CONTENT, .text = text});
     return ERR_OK;
 }
 
-status answer_take(answer *c, const engine_event *ev, err *e)
+/* The tokens of an event one by one, up to a stop string. */
+static status feed_tokens(answer *c, const engine_event *ev, err *e)
 {
-    c->usage = ev->usage;
-    count_tokens(c, ev);
-    if (ev->kind == ENGINE_FINISH) {
-        c->reason = ev->reason;
-        c->stop_string = ev->stop_string;
-        c->is_done = true;
+    int64_t n_before = ev->usage.completion_tokens - ev->n_ids;
+    for (int i = 0; i < ev->n_ids && !c->is_cut; i++) {
+        count_token(c, ev, i);
+        buf_clear(&c->raw);
+        if (!is_end_token(c, ev->ids[i])) detok_push(&c->text, ev->ids[i], &c->raw);
+        if (c->raw.failed) return err_set(e, ERR_NOMEM, "answer", -1, "text");
+        TRY(feed(c, buf_str(&c->raw), e));
+        if (!c->is_cut) continue;
+        c->usage.completion_tokens = n_before + i + 1;
+        c->stop_string = c->stops.hit;
     }
-    TRY(feed(c, ev->text, c->is_done, e));
+    return ERR_OK;
+}
+
+static status finish(answer *c, const engine_event *ev, err *e)
+{
+    c->is_done = true;
+    c->reason = c->is_cut ? ENGINE_STOP_STRING : ev->reason;
+    if (c->is_cut) return ERR_OK;
+    if (!c->has_stops) c->stop_string = ev->stop_string;
+    if (c->has_stops) {
+        buf_clear(&c->raw);
+        detok_flush(&c->text, &c->raw);
+        if (c->raw.failed) return err_set(e, ERR_NOMEM, "answer", -1, "text");
+        TRY(feed(c, buf_str(&c->raw), e));
+    }
+    if (c->parser) TRY(outparse_finish(c->parser, e));
+    pass_held(c);
+    if (!c->is_cut) return ERR_OK;
+    c->reason = ENGINE_STOP_STRING; /* in what the parser still held back */
+    c->stop_string = c->stops.hit;
+    return ERR_OK;
+}
+
+static status check_memory(const answer *c, err *e)
+{
     if (c->is_starved || c->reasoning.failed || c->content.failed || c->logprobs.failed)
         return err_set(e, ERR_NOMEM, "answer", -1, "text");
     for (int i = 0; i < c->n_calls; i++)
         if (c->calls[i].name.failed || c->calls[i].arguments.failed)
             return err_set(e, ERR_NOMEM, "answer", -1, "tool call");
     return ERR_OK;
+}
+
+status answer_take(answer *c, const engine_event *ev, err *e)
+{
+    bool is_first = c->first_tokens == 0 && ev->n_ids > 0;
+    if (!c->is_cut) {
+        c->usage = ev->usage;
+        if (c->has_stops) {
+            TRY(feed_tokens(c, ev, e));
+        } else {
+            for (int i = 0; i < ev->n_ids; i++) count_token(c, ev, i);
+            TRY(feed(c, ev->text, e));
+        }
+    }
+    if (is_first) {
+        c->first_tokens = ev->n_ids;
+        c->first_ms = ev->usage.decode_ms;
+    }
+    if (ev->kind == ENGINE_FINISH) TRY(finish(c, ev, e));
+    return check_memory(c, e);
 }
 
 bool answer_next_piece(str text, size_t *at, str *piece)

@@ -168,17 +168,28 @@ static void finish_answer(generation *g, answer *c, const engine_event *ev, bool
     err e = {.code = ERR_CANCELED};
     if (ev->error && ev->error->code == ERR_DEVICE) g->server->is_broken = true;
     if (is_cut || atomic_load(&g->is_starved)) e.code = ERR_NOMEM;
-    if (ev->reason == ENGINE_FAILED || ev->reason == ENGINE_CANCELED || e.code == ERR_NOMEM)
+    bool has_failed = ev->reason == ENGINE_FAILED || ev->reason == ENGINE_CANCELED;
+    if ((has_failed && !c->is_cut) || e.code == ERR_NOMEM)
         fail_from(g, ev->error ? ev->error : &e);
     else if (g->conn && g->request.streams)
         g->dialect->finish(g, c);
+}
+
+/* Whether stop strings have ended all answers that the engine still works on. */
+static bool is_cut_off(const generation *g)
+{
+    for (int i = 0; i < g->request.n; i++)
+        if (!g->answers[i].is_cut && !g->answers[i].is_done) return false;
+    return true;
 }
 
 static void take_event(generation *g, const engine_event *ev, bool is_cut)
 {
     err e = {0};
     answer *c = &g->answers[ev->choice];
+    bool was_cut = c->is_cut;
     if (g->conn && answer_take(c, ev, &e) != ERR_OK) fail_from(g, &e);
+    if (c->is_cut && !was_cut && is_cut_off(g)) stop_work(g);
     if (ev->kind == ENGINE_FINISH) {
         finish_answer(g, c, ev, is_cut);
         g->n_left--;
@@ -227,7 +238,7 @@ static status submit(generation *g, err *e)
         .max_tokens = r->max_tokens,
         .policy = r->policy,
         .stop = r->stop,
-        .n_stop = r->n_stop,
+        .n_stop = r->prompt == PROMPT_CHAT ? 0 : r->n_stop, /* see answer.has_stops */
         .n = r->n,
         .wants_logprobs = r->wants_logprobs,
         .on_event = push_event,

@@ -15,7 +15,9 @@
 #include "base/arena.h"
 #include "chat/message.h"
 #include "chat/outparse.h"
+#include "sample/stop.h"
 #include "server/server_priv.h"
+#include "token/detok.h"
 
 typedef enum {
     PROMPT_CHAT, /* what the template makes of `chat` */
@@ -78,6 +80,13 @@ typedef struct {
     int stop_string; /* index of the one that ended it, or -1 */
     bool is_done, is_reasoning;
     bool is_starved; /* a call had no memory */
+    /* Stop strings of a chat are looked for in its content alone, never in reasoning or calls, so
+     * this is done here, token by token: where an answer ends must not depend on how many tokens
+     * a cycle made. */
+    bool has_stops, is_cut; /* is_cut: a stop string ended it; what still comes does not count */
+    stop stops;
+    detok text;
+    buf raw, shown; /* scratch */
     int64_t reasoning_tokens;
     int64_t first_tokens; /* of the first emission, and when it was complete */
     double first_ms;

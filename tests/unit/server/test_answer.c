@@ -96,6 +96,85 @@ TEST(length_is_length_with_calls_too)
     chat_end(f);
 }
 
+/* The text as its tokens, `step` of them an event, and an end. */
+static void say_tokens(const char *text, int step)
+{
+    token_ids ids = {0};
+    err e = {0};
+    CHECK_OK(tokenizer_encode(f->tokens, str_from(text), true, 0, &ids, &e), &e);
+    for (int at = 0; at < ids.n; at += step)
+        chat_say(f, 0, "(not looked at)", ids.ptr + at, at + step < ids.n ? step : ids.n - at);
+    chat_finish(f, 0, ENGINE_STOP);
+    token_ids_fini(&ids);
+}
+
+static void begin_stopping(const str *stops, int n, const char *tools)
+{
+    chat_begin(f, 0, false, tools, true);
+    err e = {0};
+    f->g.request.stop = stops;
+    f->g.request.n_stop = n;
+    f->g.request.n = 1;
+    CHECK_OK(answer_open(&f->answers[0], &f->g, 0, &e), &e);
+}
+
+TEST(a_stop_string_counts_in_content_alone)
+{
+    static const str stops[] = {{"golden", 6}, {"zzz", 3}};
+    static const char call[] = "golden why</think>\n\nlan gold\n\n<tool_call>\n<function=add>\n"
+                               "<parameter=b>\ngolden\n</parameter>\n</function>\n</tool_call>";
+    begin_stopping(stops, 2, TOOLS);
+    say_tokens(call, 3);
+    answer *c = &f->answers[0];
+    assert_string_equal(buf_str(&c->reasoning).ptr, "golden why");
+    assert_string_equal(buf_str(&c->content).ptr, "lan gold");
+    assert_string_equal(buf_str(&c->calls[0].arguments).ptr, "{\"b\":\"golden\"}");
+    assert_false(c->is_cut);
+    assert_int_equal(c->stop_string, -1);
+    assert_string_equal(answer_finish_reason(c), "tool_calls");
+    chat_end(f);
+}
+
+/* Where the answer ends, and after how many tokens, is the same however many tokens came at once.
+ */
+TEST(a_stop_string_cuts_at_its_token)
+{
+    static const str stops[] = {{"zzz", 3}, {"lden ke", 7}};
+    static const char text[] = "why</think>\n\nlantern token golden kettle merge golden kettle";
+    int64_t n_tokens = 0;
+    for (int step = 1; step < 40; step += step < 6 ? 1 : 30) {
+        begin_stopping(stops, 2, NULL);
+        say_tokens(text, step);
+        answer *c = &f->answers[0];
+        assert_string_equal(buf_str(&c->content).ptr, "lantern token go");
+        assert_true(c->is_cut && c->is_done && c->reason == ENGINE_STOP_STRING);
+        assert_int_equal(c->stop_string, 1);
+        assert_string_equal(answer_finish_reason(c), "stop");
+        if (step == 1) n_tokens = c->usage.completion_tokens;
+        assert_int_equal(c->usage.completion_tokens, n_tokens);
+        chat_end(f);
+    }
+    token_ids ids = {0};
+    err e = {0};
+    chat_load(f);
+    CHECK_OK(tokenizer_encode(f->tokens, STR(text), true, 0, &ids, &e), &e);
+    assert_true(n_tokens > 4 && n_tokens < ids.n);
+    token_ids_fini(&ids);
+    f->g.request.n = 0;
+    chat_end(f);
+}
+
+TEST(what_might_have_become_a_stop_string_is_shown_at_the_end)
+{
+    static const str stops[] = {{"kettle!", 7}};
+    begin_stopping(stops, 1, NULL);
+    say_tokens("why</think>\n\ngolden kettle", 2);
+    assert_string_equal(buf_str(&f->answers[0].content).ptr, "golden kettle");
+    assert_string_equal(answer_finish_reason(&f->answers[0]), "stop");
+    assert_int_equal(f->answers[0].stop_string, -1);
+    chat_end(f);
+}
+
 TEST(the_rate_leaves_the_first_emission_out)
 {
     chat_begin(f, 1, false, NULL, false);

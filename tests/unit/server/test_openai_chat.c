@@ -182,6 +182,42 @@ TEST(a_stop_string_cuts_exactly)
     serve_close(f);
 }
 
+/* Words of the reasoning do not end the answer, and the work ends with it. */
+TEST(a_stop_string_is_not_looked_for_in_reasoning)
+{
+    open_server();
+    const json *a = chat("{'temperature':0," SUM "}");
+    char reasoning[400], content[400], body[800];
+    snprintf(reasoning, sizeof reasoning, "%.*s",
+             STR_ARG(serve_text(a, "choices/0/message/reasoning_content")));
+    snprintf(content, sizeof content, "%.*s", STR_ARG(serve_text(a, "choices/0/message/content")));
+    int64_t n = serve_int(a, "usage/completion_tokens");
+    assert_true(strlen(reasoning) > 5 && strlen(content) > 5);
+    /* Three letters of the reasoning that the content does not have. */
+    char stop[4] = "";
+    for (size_t i = 0; reasoning[i + 3] && !stop[0]; i++) {
+        char three[4] = {reasoning[i], reasoning[i + 1], reasoning[i + 2], 0};
+        if (strpbrk(three, "\\\"'\n") || strstr(content, three)) continue;
+        memcpy(stop, three, sizeof stop);
+    }
+    assert_int_equal(strlen(stop), 3);
+    snprintf(body, sizeof body, "{'temperature':0,'stop':'%s'," SUM "}", stop);
+    a = chat(body);
+    serve_expect_text(a, "choices/0/message/reasoning_content", reasoning);
+    serve_expect_text(a, "choices/0/message/content", content);
+    assert_int_equal(serve_int(a, "usage/completion_tokens"), n);
+    /* And one in the content cuts it there. */
+    snprintf(body, sizeof body, "{'temperature':0,'stop':['%.3s'],'n':2," SUM "}", content + 2);
+    a = chat(body);
+    serve_expect_text(a, "choices/0/message/reasoning_content", reasoning);
+    content[2] = 0;
+    serve_expect_text(a, "choices/0/message/content", content);
+    serve_expect_text(a, "choices/1/message/content", content);
+    serve_expect_text(a, "choices/1/finish_reason", "stop");
+    assert_true(serve_int(a, "usage/completion_tokens") < 2 * n);
+    serve_close(f);
+}
+
 TEST(max_tokens_ends_with_length_under_both_names)
 {
     open_server();
