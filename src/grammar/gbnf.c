@@ -104,7 +104,7 @@ static status build_regex(grammar *g, arena *a, str pattern, err *e)
     const leaf *l = NULL;
     int least = 0, most = EXPR_NO_MOST;
     TRY(regex_parse(a, pattern, "regex", &part.e, e));
-    TRY(leaf_build(&g->a, &part, 1, LEAF_RAW, &least, &most, "regex", &l, e));
+    TRY(leaf_build(&g->a, &g->work, &part, 1, LEAF_RAW, &least, &most, "regex", &l, e));
     if (!l) return err_set(e, ERR_INVALID, "regex", -1, "no text can satisfy this");
     uint32_t start = graph_leaf(g, graph_add_leaf(g, l), 0, EXPR_NO_MOST, GRAPH_END);
     return graph_finish(g, start, "regex", e);

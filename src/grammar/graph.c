@@ -50,6 +50,7 @@ status graph_open(grammar **out, err *e)
     grammar *g = mem_new(sizeof *g);
     if (!g) return err_set(e, ERR_NOMEM, "grammar", -1, "a grammar");
     arena_init(&g->a, 0);
+    g->work = LEAF_WORK_MOST;
     g->serial = atomic_fetch_add(&serial, 1);
     add(g, (node){.kind = NODE_SPLIT});
     add(g, (node){.kind = NODE_RETURN});

@@ -9,7 +9,7 @@ static bool as_leaf(grammar *g, expr *e, uint32_t next, uint32_t *out)
     const leaf *l = NULL;
     int least = 0, most = EXPR_NO_MOST;
     err why;
-    status s = leaf_build(&g->a, &part, 1, LEAF_RAW, &least, &most, "grammar", &l, &why);
+    status s = leaf_build(&g->a, &g->work, &part, 1, LEAF_RAW, &least, &most, "grammar", &l, &why);
     if (s == ERR_LIMIT && e->kind != EXPR_SET) return false;
     if (s != ERR_OK) graph_fail(g, s, "grammar", why.msg);
     *out = s == ERR_OK && l ? graph_leaf(g, graph_add_leaf(g, l), 0, EXPR_NO_MOST, next)

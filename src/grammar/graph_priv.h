@@ -40,6 +40,7 @@ struct grammar {
     int n_leaves, cap_leaves, n_rules, cap_rules;
     arena a; /* leaves */
     uint32_t start;
+    int64_t work;    /* left of LEAF_WORK_MOST */
     uint64_t serial; /* different for each grammar of the process */
     status failed;
     err error;

@@ -43,7 +43,7 @@ int leaf_keys_find(leaf_keys *k, const int *key)
 }
 
 /* All tables at once: accepts where each accepts or, negated, does not. */
-static status intersect(arena *a, const leaf_table *t, const leaf_part *parts, int n,
+static status intersect(arena *a, int64_t *work, const leaf_table *t, const leaf_part *parts, int n,
                         const char *where, leaf_table *out, err *e)
 {
     leaf_keys k;
@@ -51,7 +51,8 @@ static status intersect(arena *a, const leaf_table *t, const leaf_part *parts, i
     int *next = NULL, cap = 0;
     if (!leaf_keys_init(&k, a, n) || leaf_keys_find(&k, key) < 0) goto nomem;
     for (int s = 0; s < k.n; s++) {
-        if (s >= LEAF_STATES_MOST || (int64_t)(s + 1) * n_classes > LEAF_TABLE_MOST)
+        if (s >= LEAF_STATES_MOST || (int64_t)(s + 1) * n_classes > LEAF_TABLE_MOST ||
+            !leaf_spend(work, 4 * n_classes))
             return err_set(e, ERR_LIMIT, where, -1, "the automaton is too large");
         if ((s + 1) * n_classes > cap) {
             int more = cap * 2 + 1024 + n_classes;
@@ -83,15 +84,16 @@ nomem:
 }
 
 /* The table with a count of characters in its states. */
-static status count_in_states(arena *a, const leaf_table *t, int least, int most, const char *where,
-                              leaf_table *out, err *e)
+static status count_in_states(arena *a, int64_t *work, const leaf_table *t, int least, int most,
+                              const char *where, leaf_table *out, err *e)
 {
     leaf_keys k;
     int key[2] = {0, 0}, n_classes = t->n_classes, *next = NULL, cap = 0;
     int last = most == EXPR_NO_MOST ? least : most + 1; /* one too many is a count of its own */
     if (!leaf_keys_init(&k, a, 2) || leaf_keys_find(&k, key) < 0) goto nomem;
     for (int s = 0; s < k.n; s++) {
-        if (s >= LEAF_STATES_MOST || (int64_t)(s + 1) * n_classes > LEAF_TABLE_MOST)
+        if (s >= LEAF_STATES_MOST || (int64_t)(s + 1) * n_classes > LEAF_TABLE_MOST ||
+            !leaf_spend(work, 4 * n_classes))
             return err_set(e, ERR_LIMIT, where, -1, "the automaton with its length is too large");
         if ((s + 1) * n_classes > cap) {
             int more = cap * 2 + 1024 + n_classes;
@@ -273,16 +275,16 @@ static bool write_leaf(arena *result, arena *a, const leaf_table *t, const lengt
     return true;
 }
 
-status leaf_finish(arena *result, arena *a, const leaf_table *t, const leaf_alphabet *al,
-                   leaf_coding coding, int *least, int *most, const char *where, const leaf **out,
-                   err *e)
+status leaf_finish(arena *result, arena *a, int64_t *work, const leaf_table *t,
+                   const leaf_alphabet *al, leaf_coding coding, int *least, int *most,
+                   const char *where, const leaf **out, err *e)
 {
     lengths l = {0};
     leaf_table counted;
     if (!measure(a, t, &l)) goto nomem;
     /* An upper bound alone needs no more than the nearest end, which every state knows. */
     if (*least > 0 && (!has_no_gap(t, &l) || !is_endless(t, &l))) {
-        TRY(count_in_states(a, t, *least, *most, where, &counted, e));
+        TRY(count_in_states(a, work, t, *least, *most, where, &counted, e));
         t = &counted;
         if (!measure(a, t, &l)) goto nomem;
         *least = 0;
@@ -304,12 +306,15 @@ nomem:
     return err_set(e, ERR_NOMEM, where, -1, "an automaton");
 }
 
-static status build(arena *result, arena *a, const leaf_part *parts, int n, leaf_coding coding,
-                    int *least, int *most, const char *where, const leaf **out, err *e)
+static status build(arena *result, arena *a, int64_t *work, const leaf_part *parts, int n,
+                    leaf_coding coding, int *least, int *most, const char *where, const leaf **out,
+                    err *e)
 {
     leaf_part all = {.e = NULL};
     leaf_alphabet al;
     leaf_table tables[LEAF_PARTS_MOST], t;
+    if (!leaf_spend(work, LEAF_WORK_EACH))
+        return err_set(e, ERR_LIMIT, where, -1, "too many automata");
     if (n > LEAF_PARTS_MOST) return err_set(e, ERR_LIMIT, where, -1, "too many patterns at once");
     if (n == 0) {
         all.e = expr_repeat(a, expr_any(a), 0, EXPR_NO_MOST);
@@ -318,20 +323,21 @@ static status build(arena *result, arena *a, const leaf_part *parts, int n, leaf
         n = 1;
     }
     TRY(leaf_alphabet_build(a, parts, n, where, &al, e));
-    for (int i = 0; i < n; i++) TRY(leaf_table_from_expr(a, parts[i].e, &al, where, &tables[i], e));
+    for (int i = 0; i < n; i++)
+        TRY(leaf_table_from_expr(a, work, parts[i].e, &al, where, &tables[i], e));
     if (n == 1 && !parts[0].is_negated)
         t = tables[0];
     else
-        TRY(intersect(a, tables, parts, n, where, &t, e));
-    return leaf_finish(result, a, &t, &al, coding, least, most, where, out, e);
+        TRY(intersect(a, work, tables, parts, n, where, &t, e));
+    return leaf_finish(result, a, work, &t, &al, coding, least, most, where, out, e);
 }
 
-status leaf_build(arena *result, const leaf_part *parts, int n, leaf_coding coding, int *least,
-                  int *most, const char *where, const leaf **out, err *e)
+status leaf_build(arena *result, int64_t *work, const leaf_part *parts, int n, leaf_coding coding,
+                  int *least, int *most, const char *where, const leaf **out, err *e)
 {
     arena a;
     arena_init(&a, 0);
-    status s = build(result, &a, parts, n, coding, least, most, where, out, e);
+    status s = build(result, &a, work, parts, n, coding, least, most, where, out, e);
     arena_fini(&a);
     return s;
 }

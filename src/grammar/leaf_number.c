@@ -204,14 +204,16 @@ static bool may_end(const machine *m, position p)
     return fits(&m->low[p.sign], p.low, true) && fits(&m->high[p.sign], p.high, false);
 }
 
-static status explore(arena *a, const machine *m, const char *where, leaf_table *out, err *e)
+static status explore(arena *a, int64_t *work, const machine *m, const char *where, leaf_table *out,
+                      err *e)
 {
     leaf_keys keys;
     position p = {AT_START, 0, 0, 0, 0, 0};
     int *next = NULL, cap = 0, width = (int)(sizeof p / sizeof(int));
     if (!leaf_keys_init(&keys, a, width) || leaf_keys_find(&keys, &p.at) < 0) goto nomem;
     for (int s = 0; s < keys.n; s++) {
-        if (s >= LEAF_STATES_MOST || s * N_CHARS > LEAF_TABLE_MOST)
+        if (s >= LEAF_STATES_MOST || s * N_CHARS > LEAF_TABLE_MOST ||
+            !leaf_spend(work, 4 * N_CHARS))
             return err_set(e, ERR_LIMIT, where, -1, "bounds and divisor are too large together");
         if ((s + 1) * N_CHARS > cap) {
             int more = cap * 2 + 1024;
@@ -259,8 +261,8 @@ static void set_alphabet(leaf_alphabet *al, uint32_t *lo, uint16_t *class_of)
     *al = (leaf_alphabet){.n = n, .n_classes = N_CHARS, .lo = lo, .class_of = class_of};
 }
 
-static status build(arena *result, arena *a, const number_bounds *b, const char *where,
-                    const leaf **out, err *e)
+static status build(arena *result, arena *a, int64_t *work, const number_bounds *b,
+                    const char *where, const leaf **out, err *e)
 {
     machine *m = arena_new(a, sizeof *m);
     leaf_table t;
@@ -271,17 +273,19 @@ static status build(arena *result, arena *a, const number_bounds *b, const char 
     if (!m) return err_set(e, ERR_NOMEM, where, -1, "an automaton of numbers");
     if (!set_machine(m, b) || b->divisor > LEAF_NUMBER_DIVISOR_MOST)
         return err_set(e, ERR_LIMIT, where, -1, "a bound or divisor of too many digits");
-    TRY(explore(a, m, where, &t, e));
+    if (!leaf_spend(work, LEAF_WORK_EACH))
+        return err_set(e, ERR_LIMIT, where, -1, "too many automata");
+    TRY(explore(a, work, m, where, &t, e));
     set_alphabet(&al, lo, class_of);
-    return leaf_finish(result, a, &t, &al, LEAF_RAW, &least, &most, where, out, e);
+    return leaf_finish(result, a, work, &t, &al, LEAF_RAW, &least, &most, where, out, e);
 }
 
-status leaf_number_build(arena *result, const number_bounds *b, const char *where, const leaf **out,
-                         err *e)
+status leaf_number_build(arena *result, int64_t *work, const number_bounds *b, const char *where,
+                         const leaf **out, err *e)
 {
     arena a;
     arena_init(&a, 0);
-    status s = build(result, &a, b, where, out, e);
+    status s = build(result, &a, work, b, where, out, e);
     arena_fini(&a);
     return s;
 }

@@ -20,7 +20,7 @@ enum { LEAF_NUMBER_DIGITS_MOST = 400, LEAF_NUMBER_DIVISOR_MOST = 20000 };
  *
  * out      *out is NULL when there is no such number
  * Returns  LIMIT for bounds of too many digits or a large divisor, NOMEM */
-status leaf_number_build(arena *result, const number_bounds *b, const char *where, const leaf **out,
-                         err *e);
+status leaf_number_build(arena *result, int64_t *work, const number_bounds *b, const char *where,
+                         const leaf **out, err *e);
 
 #endif

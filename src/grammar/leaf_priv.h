@@ -64,15 +64,26 @@ typedef struct {
 
 enum { LEAF_PARTS_MOST = 12 };
 
+/* How much may be done for one schema or grammar, in steps of a few nanoseconds: many automata,
+ * each within its limits, must not take for ever. */
+enum { LEAF_WORK_MOST = 64 << 20, LEAF_WORK_EACH = 2000 };
+static inline bool leaf_spend(int64_t *work, int64_t n)
+{
+    *work -= n;
+    return *work >= 0;
+}
+
 /* Build the automaton of the texts that match all n parts and have least to most characters.
  *
  * least, most  in and out; EXPR_NO_MOST = any number. Set to 0 and EXPR_NO_MOST when the automaton
  *              does the counting; else whoever runs it counts, and then every count that `least`
  *              of its states allows can be finished within the bounds
  * out          in `result`; *out is NULL (and the call ERR_OK) when no text matches
- * Returns      LIMIT when the automaton is too large, NOMEM. err.where is `where` */
-status leaf_build(arena *result, const leaf_part *parts, int n, leaf_coding coding, int *least,
-                  int *most, const char *where, const leaf **out, err *e);
+ * work         in and out, what is left of LEAF_WORK_MOST
+ * Returns      LIMIT when the automaton is too large or the work is used up, NOMEM. err.where is
+ * `where` */
+status leaf_build(arena *result, int64_t *work, const leaf_part *parts, int n, leaf_coding coding,
+                  int *least, int *most, const char *where, const leaf **out, err *e);
 
 /* --- the steps of leaf_build ------------------------------------------------------------------ */
 
@@ -100,8 +111,8 @@ typedef struct {
     uint8_t *accept;
 } leaf_table;
 
-status leaf_table_from_expr(arena *a, const expr *e, const leaf_alphabet *al, const char *where,
-                            leaf_table *out, err *e_out);
+status leaf_table_from_expr(arena *a, int64_t *work, const expr *e, const leaf_alphabet *al,
+                            const char *where, leaf_table *out, err *e_out);
 
 /* A table being discovered state by state: keys of `width` ints, numbered as they are found. */
 typedef struct {
@@ -116,9 +127,9 @@ int leaf_keys_find(leaf_keys *k, const int *key);
 
 /* Cut away what cannot reach an accepting state, count, and write characters as bytes. `al` may
  * have classes beyond those of the table's: they are dead. */
-status leaf_finish(arena *result, arena *a, const leaf_table *t, const leaf_alphabet *al,
-                   leaf_coding coding, int *least, int *most, const char *where, const leaf **out,
-                   err *e);
+status leaf_finish(arena *result, arena *a, int64_t *work, const leaf_table *t,
+                   const leaf_alphabet *al, leaf_coding coding, int *least, int *most,
+                   const char *where, const leaf **out, err *e);
 
 /* The `code` part of a leaf. False without memory. */
 bool leaf_coder_build(arena *result, const leaf_alphabet *al, leaf_coding coding, leaf *l);

@@ -241,8 +241,8 @@ static bool fill_row(nfa *m, subsets *d, int s, int **next, int *next_cap, int *
     return true;
 }
 
-status leaf_table_from_expr(arena *a, const expr *tree, const leaf_alphabet *al, const char *where,
-                            leaf_table *out, err *e)
+status leaf_table_from_expr(arena *a, int64_t *work, const expr *tree, const leaf_alphabet *al,
+                            const char *where, leaf_table *out, err *e)
 {
     nfa m = {.a = a, .al = al};
     subsets d = {0};
@@ -255,11 +255,15 @@ status leaf_table_from_expr(arena *a, const expr *tree, const leaf_alphabet *al,
     if (!from || !nfa_room(&m)) goto nomem;
     bool accept = follow(&m, &start, 1, true);
     if (subset_find(&d, &m, accept) < 0) goto nomem;
-    for (int s = 0; s < d.n; s++)
+    for (int s = 0; s < d.n; s++) {
+        int64_t steps = m.steps;
         if (!fill_row(&m, &d, s, &next, &next_cap, from, &full)) {
             if (full) return err_set(e, ERR_LIMIT, where, -1, "the automaton is too large");
             goto nomem;
         }
+        if (!leaf_spend(work, m.steps - steps + 4 * al->n_classes))
+            return err_set(e, ERR_LIMIT, where, -1, "the automata are too large together");
+    }
     *out = (leaf_table){d.n, al->n_classes, next, d.accept};
     return ERR_OK;
 nomem:

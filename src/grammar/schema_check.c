@@ -63,43 +63,72 @@ bool schema_same_value(arena *a, const json *x, const json *y)
     return false;
 }
 
-status schema_pattern_matches(str pattern, const char *where, str text, bool *matches, err *e)
+struct schema_pattern {
+    str text;
+    const leaf *l; /* NULL: it matches nothing */
+    schema_pattern *next;
+};
+
+void schema_cache_init(schema_cache *c)
 {
-    arena a;
+    *c = (schema_cache){.work = LEAF_WORK_MOST};
+    arena_init(&c->a, 0);
+}
+
+void schema_cache_fini(schema_cache *c)
+{
+    arena_fini(&c->a);
+}
+
+static status find_pattern(schema_cache *c, str pattern, const char *where, const leaf **l, err *e)
+{
     leaf_part part = {0};
-    const leaf *l = NULL;
     int least = 0, most = EXPR_NO_MOST;
-    arena_init(&a, 0);
-    status s = regex_parse(&a, pattern, where, &part.e, e);
-    if (s == ERR_OK && !(part.e = expr_search(&a, part.e)))
-        s = err_set(e, ERR_NOMEM, where, -1, "a pattern");
-    if (s == ERR_OK) s = leaf_build(&a, &part, 1, LEAF_RAW, &least, &most, where, &l, e);
-    if (s == ERR_OK) {
-        int state = 0, inner = 0;
-        bool alive = l != NULL;
-        for (size_t i = 0; i < text.len && alive; i++) {
-            uint16_t to = l->code[inner * 256 + (unsigned char)text.ptr[i]];
-            if (to == LEAF_DEAD) alive = false;
-            if (alive && to & LEAF_CLASS) {
-                to = l->next[state * l->n_classes + (to & ~LEAF_CLASS)];
-                alive = to != LEAF_DEAD;
-                state = to;
-                inner = 0;
-            } else if (alive) {
-                inner = to;
-            }
+    for (const schema_pattern *p = c->patterns; p; p = p->next)
+        if (str_equal(p->text, pattern)) {
+            *l = p->l;
+            return ERR_OK;
         }
-        *matches = alive && inner == 0 && l->accept[state];
+    TRY(regex_parse(&c->a, pattern, where, &part.e, e));
+    part.e = expr_search(&c->a, part.e);
+    schema_pattern *made = arena_new(&c->a, sizeof *made);
+    char *copy = arena_copy(&c->a, pattern.ptr, pattern.len);
+    if (!part.e || !made || !copy) return err_set(e, ERR_NOMEM, where, -1, "a pattern");
+    TRY(leaf_build(&c->a, &c->work, &part, 1, LEAF_RAW, &least, &most, where, l, e));
+    *made = (schema_pattern){{copy, pattern.len}, *l, c->patterns};
+    c->patterns = made;
+    return ERR_OK;
+}
+
+status schema_pattern_matches(schema_cache *c, str pattern, const char *where, str text,
+                              bool *matches, err *e)
+{
+    const leaf *l = NULL;
+    int state = 0, inner = 0;
+    TRY(find_pattern(c, pattern, where, &l, e));
+    bool alive = l != NULL;
+    for (size_t i = 0; i < text.len && alive; i++) {
+        uint16_t to = l->code[inner * 256 + (unsigned char)text.ptr[i]];
+        if (to == LEAF_DEAD) {
+            alive = false;
+        } else if (to & LEAF_CLASS) {
+            to = l->next[state * l->n_classes + (to & ~LEAF_CLASS)];
+            alive = to != LEAF_DEAD;
+            state = to;
+            inner = 0;
+        } else {
+            inner = to;
+        }
     }
-    arena_fini(&a);
-    return s;
+    *matches = alive && inner == 0 && l->accept[state];
+    return ERR_OK;
 }
 
 static bool pattern_matches(checker *c, const json *schema, const char *key, str pattern, str text)
 {
     bool matches = false;
     err e = {0};
-    status s = schema_pattern_matches(pattern, "#", text, &matches, &e);
+    status s = schema_pattern_matches(c->doc.cache, pattern, "#", text, &matches, &e);
     if (s != ERR_OK) refuse(c, s, schema, key, e.msg);
     return s == ERR_OK && matches;
 }
@@ -373,6 +402,11 @@ status schema_check_in(const schema_doc *doc, const json *schema, const json *va
 status schema_check(const json *root, const json *schema, const json *value, bool *valid, err *e)
 {
     schema_doc doc;
+    schema_cache cache;
     schema_doc_init(&doc, root);
-    return schema_check_in(&doc, schema, value, valid, e);
+    schema_cache_init(&cache);
+    doc.cache = &cache;
+    status s = schema_check_in(&doc, schema, value, valid, e);
+    schema_cache_fini(&cache);
+    return s;
 }

@@ -406,6 +406,8 @@ status schema_compiler_open(schema_compiler *c, const json *root, const grammar_
         c->is_lenient = opt->is_lenient;
     }
     schema_doc_init(&c->doc, root);
+    schema_cache_init(&c->cache);
+    c->doc.cache = &c->cache;
     c->rule_slots = arena_new_array(&c->a, RULE_SLOTS, sizeof(schema_rule *));
     if (!c->rule_slots) return err_set(e, ERR_NOMEM, "#", -1, "a schema's rules");
     return graph_open(&c->g, e);
@@ -415,6 +417,7 @@ status schema_compiler_close(schema_compiler *c, uint32_t start, status s, gramm
 {
     if (s == ERR_OK) s = graph_finish(c->g, start, "#", e);
     arena_fini(&c->a);
+    schema_cache_fini(&c->cache);
     if (s == ERR_OK)
         *out = c->g;
     else

@@ -144,7 +144,7 @@ static bool matches(builder *b, str pattern, str name, const json *at)
     bool is = false;
     err e = {0};
     if (b->c->g->failed != ERR_OK) return false;
-    status s = schema_pattern_matches(pattern, "#", name, &is, &e);
+    status s = schema_pattern_matches(&b->c->cache, pattern, "#", name, &is, &e);
     if (s != ERR_OK) schema_refuse(b->c, s, at, "patternProperties", e.msg);
     return s == ERR_OK && is;
 }

@@ -48,6 +48,7 @@ typedef struct {
     grammar *g;
     arena a;
     schema_doc doc;
+    schema_cache cache;
     int space;
     bool is_lenient;
     grammar_notes *notes;

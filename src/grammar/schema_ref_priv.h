@@ -10,6 +10,8 @@ typedef struct {
     const json *root;
     bool ref_is_alone;  /* up to draft 7, what stands beside $ref is not read */
     bool has_inner_ids; /* a part has an $id of its own: references would need its base */
+    struct schema_cache
+        *cache; /* patterns compiled so far (schema_match_priv.h); set by the user */
 } schema_doc;
 
 void schema_doc_init(schema_doc *d, const json *root);

@@ -124,8 +124,9 @@ static uint32_t build_string(schema_compiler *c, const schema_string_wish *w, st
         err why = {0};
         s->least = is_free ? 0 : p->least;
         s->most = is_free ? EXPR_NO_MOST : p->most;
-        status st = leaf_build(&c->g->a, p->parts, p->n, is_free ? LEAF_FREE : LEAF_STRING,
-                               &s->least, &s->most, "#", &l, &why);
+        status st = leaf_build(&c->g->a, &c->g->work, p->parts, p->n,
+                               is_free ? LEAF_FREE : LEAF_STRING, &s->least, &s->most, "#", &l,
+                               &why);
         if (st == ERR_LIMIT) st = ERR_UNSUPPORTED;
         c->work += l ? l->n_states * l->n_classes / 100 : st == ERR_OK ? 1 : SCHEMA_WORK_MOST / 16;
         if (c->work > SCHEMA_WORK_MOST) st = ERR_LIMIT;
@@ -240,7 +241,8 @@ static uint32_t build_raw(schema_compiler *c, string_parts *p, int length, uint3
         const leaf *l = NULL;
         err why = {0};
         int none = 0, no_most = EXPR_NO_MOST;
-        status st = leaf_build(&c->g->a, p->parts, p->n, LEAF_RAW, &none, &no_most, "#", &l, &why);
+        status st = leaf_build(&c->g->a, &c->g->work, p->parts, p->n, LEAF_RAW, &none, &no_most,
+                               "#", &l, &why);
         if (st != ERR_OK) {
             graph_fail(c->g, st == ERR_LIMIT ? ERR_UNSUPPORTED : st, "#", why.msg);
             return GRAPH_NEVER;
@@ -359,12 +361,12 @@ uint32_t schema_number(schema_compiler *c, const schema_flat *f, bool is_integer
         add_divisor(c, &b, f->plain[i]);
     }
     if (c->g->failed != ERR_OK) return GRAPH_NEVER;
-    status s = leaf_number_build(&c->g->a, &b, "#", &l, &why);
+    status s = leaf_number_build(&c->g->a, &c->g->work, &b, "#", &l, &why);
     if (s == ERR_LIMIT) s = ERR_UNSUPPORTED;
     if (s != ERR_OK) {
         if (schema_refuse(c, s, f->n ? f->plain[0] : NULL, NULL, why.msg)) return GRAPH_NEVER;
         number_bounds none = {.is_integer = is_integer};
-        if (leaf_number_build(&c->g->a, &none, "#", &l, &why) != ERR_OK) {
+        if (leaf_number_build(&c->g->a, &c->g->work, &none, "#", &l, &why) != ERR_OK) {
             graph_fail(c->g, ERR_NOMEM, "#", "a number");
             return GRAPH_NEVER;
         }

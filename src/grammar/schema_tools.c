@@ -109,7 +109,8 @@ static uint32_t free_parameters(schema_compiler *c, uint32_t next)
     err e = {0};
     int least = 0, most = EXPR_NO_MOST;
     status s = regex_parse(&c->a, STR("[^<>\\n]{1,64}"), "#", &part.e, &e);
-    if (s == ERR_OK) s = leaf_build(&c->g->a, &part, 1, LEAF_RAW, &least, &most, "#", &l, &e);
+    if (s == ERR_OK)
+        s = leaf_build(&c->g->a, &c->g->work, &part, 1, LEAF_RAW, &least, &most, "#", &l, &e);
     if (s != ERR_OK || !l) {
         graph_fail(c->g, s, e.where, e.msg);
         return GRAPH_NEVER;
@@ -131,6 +132,7 @@ static uint32_t call(schema_compiler *c, const json *function, bool is_strict, u
     if (!json_is(parameters, JSON_OBJECT)) parameters = &nothing;
     snprintf(prefix, sizeof prefix, "%.*s", STR_ARG(name));
     schema_doc_init(&c->doc, parameters);
+    c->doc.cache = &c->cache;
     c->prefix = prefix;
     uint32_t body = is_strict ? strict_parameters(c, parameters, end) : free_parameters(c, end);
     c->prefix = "";
@@ -184,7 +186,8 @@ static uint32_t text_alone(schema_compiler *c)
     expr *opening = expr_text(&c->a, STR(OPEN_CALL));
     leaf_part part = {opening ? expr_search(&c->a, opening) : NULL, true};
     status s = ERR_NOMEM;
-    if (part.e) s = leaf_build(&c->g->a, &part, 1, LEAF_RAW, &least, &most, "#", &l, &e);
+    if (part.e)
+        s = leaf_build(&c->g->a, &c->g->work, &part, 1, LEAF_RAW, &least, &most, "#", &l, &e);
     if (s != ERR_OK || !l) {
         graph_fail(c->g, s, "#", "text before the calls");
         return GRAPH_NEVER;

@@ -239,8 +239,9 @@ bool token_part_warm(grammar_tokens *t)
     arena a;
     const leaf *l = NULL;
     int least = 0, most = EXPR_NO_MOST;
+    int64_t work = LEAF_WORK_MOST;
     arena_init(&a, 0);
-    bool ok = leaf_build(&a, NULL, 0, LEAF_FREE, &least, &most, "#", &l, NULL) == ERR_OK;
+    bool ok = leaf_build(&a, &work, NULL, 0, LEAF_FREE, &least, &most, "#", &l, NULL) == ERR_OK;
     for (int i = 0; ok && i < 2; i++)
         find_or_make(t, l, (token_part){.is_used = true, .has_needs = i});
     arena_fini(&a);

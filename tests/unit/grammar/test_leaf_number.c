@@ -45,6 +45,7 @@ TEST(random_numbers_are_taken_exactly_within_their_bounds)
 {
     uint64_t seed = test_seed();
     err e = {0};
+    int64_t work = INT64_MAX;
     for (int round = 0; round < 150; round++) {
         arena a;
         char lower[16], upper[16], text[16];
@@ -61,7 +62,7 @@ TEST(random_numbers_are_taken_exactly_within_their_bounds)
                            .upper = read(&a, upper)};
         decimal m = read(&a, "0.3");
         if (test_random(&seed) % 3 == 0) b.divisor = 3, b.scale = 1;
-        CHECK_OK(leaf_number_build(&a, &b, "test", &l, &e), &e);
+        CHECK_OK(leaf_number_build(&a, &work, &b, "test", &l, &e), &e);
         for (int i = 0; i < 200; i++) {
             put_random(text, b.is_integer, &seed);
             decimal d = read(&a, text);
@@ -86,14 +87,15 @@ TEST(bounds_may_be_far_beyond_any_integer_type)
 {
     arena a;
     err e = {0};
+    int64_t work = LEAF_WORK_MOST;
     const leaf *l = NULL;
     arena_init(&a, 0);
     number_bounds b = {.is_integer = true, .has_upper = true, .upper = read(&a, "1e30")};
-    CHECK_OK(leaf_number_build(&a, &b, "test", &l, &e), &e);
+    CHECK_OK(leaf_number_build(&a, &work, &b, "test", &l, &e), &e);
     assert_true(matches(l, "1000000000000000000000000000000"));
     assert_false(matches(l, "1000000000000000000000000000001"));
     assert_true(matches(l, "-99999999999999999999999999999999999999"));
     b.upper = read(&a, "1e500");
-    CHECK_STATUS(leaf_number_build(&a, &b, "test", &l, &e), ERR_LIMIT);
+    CHECK_STATUS(leaf_number_build(&a, &work, &b, "test", &l, &e), ERR_LIMIT);
     arena_fini(&a);
 }

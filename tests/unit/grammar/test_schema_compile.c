@@ -255,6 +255,23 @@ TEST(an_optional_part_that_cannot_be_is_left_away)
     check_case(&one);
 }
 
+/* Each is within its own limits; all together must not take for ever. */
+TEST(many_costly_patterns_are_refused)
+{
+    err e = {0};
+    grammar *g = NULL;
+    buf b;
+    buf_init(&b);
+    buf_put_c(&b, "{'properties':{");
+    for (int i = 0; i < 200; i++)
+        buf_printf(&b, "%s'p%d':{'type':'string','pattern':'^x%d(a|b)*a(a|b){10}$'}", i ? "," : "",
+                   i, i);
+    buf_put_c(&b, "}}");
+    CHECK_STATUS(fixture_schema(&g, b.ptr, &COMPACT, &e), ERR_UNSUPPORTED);
+    assert_true(strncmp(e.where, "#/properties/p", 14) == 0);
+    buf_fini(&b);
+}
+
 TEST(every_failed_allocation_is_reported_and_nothing_leaks)
 {
     static const char schema[] =
