@@ -177,7 +177,7 @@ TEST(a_client_that_waits_for_100_gets_it)
 TEST(a_client_that_leaves_is_noticed_at_once)
 {
     http_limits m = echo_limits();
-    m.tick_ms = 100000; /* not by looking now and then */
+    m.tick_ms = 1000000; /* longer than the test waits: not by looking now and then */
     echo_server *s = echo_open(m);
     for (int how = 0; how < 3; how++) {
         int fd = client_open(s->l.port);
@@ -185,13 +185,11 @@ TEST(a_client_that_leaves_is_noticed_at_once)
         CLIENT_WAIT_FOR(atomic_load(&s->n_held) == how + 1);
         struct linger reset = {1, 0};
         if (how == 1) setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-        int64_t start = clock_ns();
         if (how == 2)
             shutdown(fd, SHUT_WR);
         else
             close(fd);
         CLIENT_WAIT_FOR(atomic_load(&s->n_gone) == how + 1);
-        assert_true(clock_ms_since(start) < 1000);
         if (how == 2) close(fd);
     }
     echo_close(s);

@@ -40,10 +40,9 @@ static void wait_for_text(int fd, const char *text)
         fail_msg("no \"%s\" in %.*s", text, STR_ARG(buf_str(&f->in)));
 }
 
-static void expect_canceled(int64_t n, int64_t start_ns)
+static void expect_canceled(int64_t n)
 {
     CLIENT_WAIT_FOR(engine_stats(f->en).canceled == n);
-    assert_true(SERVE_IS_SLOW || clock_ms_since(start_ns) < 3000); /* a step, on a busy machine */
     CLIENT_WAIT_FOR(engine_stats(f->en).n_running == 0);
 }
 
@@ -56,9 +55,8 @@ TEST(a_client_that_leaves_while_its_answer_is_made_stops_the_work)
         CLIENT_WAIT_FOR(engine_stats(f->en).n_running == 1);
         if (i == 0) wait_for_text(fd, "content\":\"");
         usleep(100000);
-        int64_t start = clock_ns();
         close(fd);
-        expect_canceled(i + 1, start);
+        expect_canceled(i + 1);
     }
     assert_int_equal(serve_chat(f, "{" SUM "}"), 200);
     serve_close(f);
@@ -72,9 +70,8 @@ TEST(a_client_that_leaves_while_its_prompt_is_read_stops_the_work)
     int fd = begin_chat(body);
     CLIENT_WAIT_FOR(engine_stats(f->en).n_running == 1);
     wait_for_text(fd, "\"role\":\"assistant\"");
-    int64_t start = clock_ns();
     close(fd);
-    expect_canceled(1, start);
+    expect_canceled(1);
     assert_int_equal(engine_stats(f->en).completion_tokens, 0);
     serve_close(f);
 }
@@ -243,13 +240,14 @@ TEST(the_first_stop_lets_answers_end)
 
 TEST(the_second_stop_ends_them_with_an_error)
 {
-    serve_open(f, serve_options(), 1, 8, 8192);
+    server_options o = serve_options();
+    o.grace_ms = 1000000; /* longer than the test waits: not because the time is over */
+    serve_open(f, o, 1, 8, 8192);
     int stream = begin_chat("{" ENDLESS STREAM STORY "}");
     CLIENT_WAIT_FOR(engine_stats(f->en).n_running == 1);
     wait_for_text(stream, "content\":\"");
     int waiting = begin_chat("{" SUM "}");
     CLIENT_WAIT_FOR(engine_stats(f->en).n_waiting == 1);
-    int64_t start = clock_ns();
     server_stop(f->s);
     usleep(50000); /* two stops, not one */
     server_stop(f->s);
@@ -258,7 +256,6 @@ TEST(the_second_stop_ends_them_with_an_error)
     wait_for_text(waiting, "server_shutdown");
     assert_int_equal(client_status(&f->in), 503);
     serve_join(f);
-    assert_true(SERVE_IS_SLOW || clock_ms_since(start) < 8000);
     close(stream);
     close(waiting);
 }
