@@ -18,7 +18,7 @@
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 enum { CLIENT_WAIT_MS = 300000 };
 #else
-enum { CLIENT_WAIT_MS = 30000 };
+enum { CLIENT_WAIT_MS = 100000 };
 #endif
 
 static inline int client_open(int port)
