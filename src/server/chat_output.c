@@ -122,6 +122,37 @@ static void begin_chunk(chunk *k, const generation *g, const answer *c)
     json_open_object(&k->w);
 }
 
+/* total: prompt tokens; cache: of these, taken over; processed: those and what was read so far;
+ * time_ms: since the request came. */
+void chat_put_progress(buf *out, const generation *g, const answer *c, const engine_event *ev)
+{
+    chunk k;
+    json_writer *w = &k.w;
+    begin_chunk(&k, g, c);
+    json_close_object(w);
+    json_key(w, "logprobs");
+    json_null(w);
+    json_key(w, "finish_reason");
+    json_null(w);
+    json_close_object(w);
+    json_close_array(w);
+    json_key(w, "prompt_progress");
+    json_open_object(w);
+    json_key(w, "total");
+    json_int(w, ev->usage.prompt_tokens);
+    json_key(w, "cache");
+    json_int(w, ev->usage.cached_tokens);
+    json_key(w, "processed");
+    json_int(w, ev->prefilled);
+    json_key(w, "time_ms");
+    json_int(w, (int64_t)(uv_now(&g->server->loop) - g->begin_ms));
+    json_close_object(w);
+    json_close_object(w);
+    if (k.text.failed) out->failed = true;
+    sse_put_event(out, NULL, buf_str(&k.text));
+    buf_fini(&k.text);
+}
+
 /* c NULL: without logprobs. */
 static void end_chunk(chunk *k, const generation *g, answer *c, const char *finish_reason, buf *out)
 {

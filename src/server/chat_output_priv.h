@@ -12,6 +12,8 @@
 void chat_put_role(buf *out, const generation *g, const answer *c);
 /* What came, as one or more chunks. Takes the logprobs that wait in the choice along. */
 void chat_put_part(buf *out, const generation *g, answer *c, const outparse_event *part);
+/* A chunk that says how much of the prompt has been read. */
+void chat_put_progress(buf *out, const generation *g, const answer *c, const engine_event *ev);
 /* The last chunk of a choice: why it ended, and its timings. */
 void chat_put_finish(buf *out, const generation *g, answer *c);
 /* The chunk that only has the usage of all choices. */

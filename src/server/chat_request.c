@@ -5,6 +5,8 @@
 #include "server/fields_priv.h"
 #include "server/sampling_fields_priv.h"
 
+enum { TIMEOUT_MAX_S = 7 * 24 * 3600 };
+
 /* --- what is not there yet is refused by name: never half an answer ------------------------------
  */
 
@@ -113,13 +115,31 @@ static status parse_stream(const json *body, generation_request *r, err *e)
 {
     const json *options = NULL;
     TRY(field_bool(body, "stream", &r->streams, e));
+    TRY(field_bool(body, "return_progress", &r->shows_progress, e));
+    if (r->shows_progress && !r->streams)
+        return err_set(e, ERR_INVALID, "return_progress", -1, "needs \"stream\": true");
     TRY(field_object(body, "stream_options", &options, e));
     return options ? field_bool(options, "include_usage", &r->includes_usage, e) : ERR_OK;
+}
+
+/* `timeout`: seconds. */
+static status parse_timeout(const json *body, generation_request *r, err *e)
+{
+    double seconds = 0;
+    if (!field_find(body, "timeout")) return ERR_OK;
+    TRY(field_double(body, "timeout", &seconds, e));
+    if (!(seconds > 0 && seconds <= TIMEOUT_MAX_S))
+        return err_set(e, ERR_INVALID, "timeout", -1, "want more than 0 and at most %d seconds",
+                       TIMEOUT_MAX_S);
+    r->timeout_ms = (int64_t)(seconds * 1000);
+    if (r->timeout_ms == 0) r->timeout_ms = 1;
+    return ERR_OK;
 }
 
 static status parse_limits(const json *body, int choices_max, generation_request *r, err *e)
 {
     int64_t n = 1;
+    TRY(parse_timeout(body, r, e));
     TRY(field_int(body, "n", 1, choices_max, &n, e));
     r->n = (int)n;
     TRY(field_int(body, "max_tokens", 1, INT64_MAX, &r->max_tokens, e));

@@ -96,9 +96,24 @@ static void send_out(generation *g)
     stop_work(g);
 }
 
+static void fail(generation *g, const api_error *a);
+
+static bool is_too_late(const generation *g)
+{
+    return g->is_running && g->request.timeout_ms > 0 &&
+           uv_now(&g->server->loop) - g->begin_ms >= (uint64_t)g->request.timeout_ms;
+}
+
 static void take_tick(void *ctx)
 {
     generation *g = ctx;
+    if (is_too_late(g)) {
+        api_error a;
+        api_error_set(&a, 504, "request_timeout", "timeout", "the answer took longer than %.3f s",
+                      (double)g->request.timeout_ms / 1000);
+        fail(g, &a);
+        return;
+    }
     if (!g->has_begun ||
         uv_now(&g->server->loop) - g->put_ms < (uint64_t)g->server->opt.keep_alive_ms)
         return;
@@ -147,7 +162,7 @@ static void end_answer(generation *g)
 static void push_event(void *ctx, const engine_event *ev)
 {
     generation *g = ctx;
-    if (ev->kind == ENGINE_PREFILL) return;
+    if (ev->kind == ENGINE_PREFILL && !g->request.shows_progress) return;
     if (ev->kind == ENGINE_FINISH) {
         /* Once the last one is pushed g may be gone, so nothing comes after it. */
         bridge_push(&g->server->bridge, g, ev, &g->reserved[ev->choice]);
@@ -190,6 +205,8 @@ static void take_event(generation *g, const engine_event *ev, bool is_cut)
     bool was_cut = c->is_cut;
     if (g->conn && answer_take(c, ev, &e) != ERR_OK) fail_from(g, &e);
     if (c->is_cut && !was_cut && is_cut_off(g)) stop_work(g);
+    if (ev->kind == ENGINE_PREFILL && g->conn && g->request.streams && g->dialect->progress)
+        g->dialect->progress(g, c, ev);
     if (ev->kind == ENGINE_FINISH) {
         finish_answer(g, c, ev, is_cut);
         g->n_left--;
@@ -311,6 +328,7 @@ void generation_begin(server *s, conn *c, const dialect *d)
     g->conn = c;
     g->body = conn_take_body(c);
     g->created_s = clock_unix_s();
+    g->begin_ms = uv_now(&s->loop);
     g->seed = rng_mix64(++s->id_state);
     server_new_id(s, d->id_prefix, g->id);
     arena_init(&g->scratch, SCRATCH_BASE + SCRATCH_PER_BODY_BYTE * g->body.len);

@@ -43,6 +43,8 @@ typedef struct {
     bool wants_logprobs, streams, includes_usage;
     bool is_warm_up;      /* only the prompt is of interest: one token is made and not shown */
     bool hides_reasoning; /* reasoning is not shown */
+    bool shows_progress;  /* of reading the prompt, in a stream of a dialect that can */
+    int64_t timeout_ms;   /* the answer may take so long; 0: as long as it likes */
 } generation_request;
 
 enum { ANSWER_PIECE_MAX = 16 << 10 }; /* bytes of arguments in one event of a stream */
@@ -110,6 +112,8 @@ typedef struct {
     void (*end)(generation *g); /* all ended: the end of a stream, or the whole answer */
     void (*fail)(generation *g, const api_error *a); /* stream */
     void (*keep_alive)(generation *g);               /* stream */
+    /* stream, with shows_progress: a slice of the prompt is done; NULL: not told */
+    void (*progress)(generation *g, answer *c, const engine_event *ev);
 } dialect;
 
 struct generation {
@@ -137,7 +141,8 @@ struct generation {
     atomic_bool is_starved; /* an event was lost: no memory, or the loop is far behind */
     atomic_llong n_waiting; /* bytes of events that the loop has not taken yet */
     buf out;
-    uint64_t put_ms; /* when something last left */
+    uint64_t put_ms;   /* when something last left */
+    uint64_t begin_ms; /* when the request was taken */
     char id[64];
     uint64_t seed; /* for a request without one */
     int64_t created_s;

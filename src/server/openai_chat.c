@@ -49,6 +49,11 @@ static void keep_alive(generation *g)
     sse_put_comment(&g->out, "keep-alive");
 }
 
+static void progress(generation *g, answer *c, const engine_event *ev)
+{
+    chat_put_progress(&g->out, g, c, ev);
+}
+
 void endpoint_chat_completions(server *s, conn *c)
 {
     static const dialect chat = {
@@ -60,6 +65,7 @@ void endpoint_chat_completions(server *s, conn *c)
         .end = end,
         .fail = fail,
         .keep_alive = keep_alive,
+        .progress = progress,
     };
     generation_begin(s, c, &chat);
 }

@@ -218,6 +218,62 @@ TEST(a_stop_string_is_not_looked_for_in_reasoning)
     serve_close(f);
 }
 
+TEST(progress_of_a_long_prompt_is_told)
+{
+    open_server();
+    buf q;
+    buf_init(&q);
+    buf_put_c(&q, "{'stream':true,'return_progress':true,'max_tokens':1,'messages':[{'role':'user',"
+                  "'content':'");
+    for (int i = 0; i < 300; i++) buf_put_c(&q, "lantern ");
+    buf_put_c(&q, "'}]}");
+    assert_int_equal(serve_chat(f, buf_str(&q).ptr), 200);
+    buf joined;
+    buf_init(&joined);
+    serve_unchunk(serve_body(f), &joined);
+    arena_fini(&f->tree);
+    arena_init(&f->tree, 0);
+    int64_t last = 0, total = 0;
+    int n = 0;
+    size_t at = 0;
+    for (str event; !str_is(event = serve_next_event(buf_str(&joined), &at), "[DONE]");) {
+        const json *p = json_get(serve_parse(f, event), "prompt_progress");
+        if (!p) continue;
+        assert_true(serve_int(p, "processed") >= last);
+        last = serve_int(p, "processed");
+        total = serve_int(p, "total");
+        assert_true(last <= total && serve_int(p, "cache") <= last);
+        n++;
+    }
+    assert_true(n >= 2 && total > 300);
+    assert_int_equal(serve_chat(f, "{'return_progress':true," SUM "}"), 400);
+    serve_expect_text(serve_json(f), "error/param", "return_progress");
+    buf_fini(&joined);
+    buf_fini(&q);
+    serve_close(f);
+}
+
+TEST(an_answer_that_takes_too_long_is_a_504)
+{
+    serve_stream s;
+    open_server();
+    assert_int_equal(serve_chat(f, "{'timeout':0.01,'ignore_eos':true," SUM "}"), 504);
+    serve_expect_text(serve_json(f), "error/code", "request_timeout");
+    serve_chat_stream(f, "{'timeout':0.2,'stream':true,'ignore_eos':true," SUM "}", &s);
+    assert_true(s.is_done && s.has_error);
+    serve_stream_fini(&s);
+    CLIENT_WAIT_FOR(engine_stats(f->en).canceled == 2);
+    chat("{'timeout':3600,'max_tokens':1," SUM "}");
+    static const char *const bad[] = {"0", "-1", "'1'", "1e9"};
+    for (int i = 0; i < 4; i++) {
+        char body[200];
+        snprintf(body, sizeof body, "{'timeout':%s," SUM "}", bad[i]);
+        assert_int_equal(serve_chat(f, body), 400);
+        serve_expect_text(serve_json(f), "error/param", "timeout");
+    }
+    serve_close(f);
+}
+
 TEST(max_tokens_ends_with_length_under_both_names)
 {
     open_server();
