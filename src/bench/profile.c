@@ -125,6 +125,7 @@ int bench_decode_profile(int argc, char **argv)
     option_row all[ENGINE_FLAG_ROWS], rows[ENGINE_FLAG_ROWS + sizeof own / sizeof *own + 1] = {{0}};
     size_t n = 0;
     engine_flags_init(&f.engine, 1);
+    f.engine.draft_rows = "15"; /* a fixed width, the draft's most, unless auto is asked for */
     int n_all = engine_flags_rows(&f.engine, all);
     for (int i = 0; i < n_all; i++)
         if (strcmp(all[i].name, "lanes") != 0 && strcmp(all[i].name, "max-context") != 0)

@@ -20,6 +20,11 @@ double profile_table_floor_ns(const peak *k, const stage_table *t)
     return sum;
 }
 
+double profile_cycle_ms(const profile_context *x, const profile_decode *d)
+{
+    return x->p->widths ? d->mean_ms : d->cycle_ms;
+}
+
 double profile_net_ns(const profile_context *x, const stage *s)
 {
     double net = s->ns - (double)s->n_calls * x->overhead_ns, least = s->ns * 0.02;
@@ -34,14 +39,28 @@ static int by_time(const void *a, const void *b)
 
 /* ---- people ------------------------------------------------------------------------------- */
 
+/* What the policy was told of one lane's cycles. */
+static void print_costs(const width_costs *c)
+{
+    double one = width_curve_at(&c->draft_one, 1), all = width_curve_at(&c->draft_all, 1);
+    printf("one lane's cycle: %.3f ms", width_curve_at(&c->plain, 1));
+    for (int w = 1; w <= c->max_draft; w++) {
+        double pass = c->max_draft > 1 ? one + (all - one) * (w - 1) / (c->max_draft - 1) : one;
+        printf(", %d proposals %.3f", w, width_curve_at(&c->verify, w + 1) + pass);
+    }
+    printf("\n");
+}
+
 void profile_print_head(const profile_context *x)
 {
     const backend *b = x->p->b;
     cycle_memory m = cycle_bytes(x->p->c);
     printf("riptide %s, backend %s %s, %d threads, %s\n", RIPTIDE_BUILD_ID, b->name, b->isa,
            b->n_threads, x->peak.machine);
-    printf("model %s, draft %s, %d proposals a cycle, temperature %g\n", x->r->engine.model,
-           cycle_has_draft(x->p->c) ? x->r->engine.draft : "none", x->r->width, x->r->temperature);
+    printf("model %s, draft %s, %s%d proposals a cycle, temperature %g\n", x->r->engine.model,
+           cycle_has_draft(x->p->c) ? x->r->engine.draft : "none",
+           x->p->widths ? "as many as pay up to " : "", x->r->width, x->r->temperature);
+    if (x->p->widths) print_costs(&x->p->widths->costs);
     printf("weights %.3f GB, draft %.3f GB, kv %.3f GB, states %.3f GB\n",
            (double)m.target.weights * 1e-9, (double)m.draft * 1e-9, (double)m.target.kv * 1e-9,
            (double)m.target.states * 1e-9);
@@ -95,8 +114,8 @@ void profile_print_decode(const profile_context *x, const profile_decode *d)
     printf("\ndecode, %d lanes, prompt %ld (context %ld): %.3f ms a cycle (mean %.3f of %d), "
            "%.2f tokens a cycle and lane, %.1f tokens/s, accepted %.0f of %.0f, hash %016llx\n",
            d->lanes, (long)d->prompt, (long)d->context, d->cycle_ms, d->mean_ms, d->n_cycles,
-           d->tokens_per_cycle, d->tokens_per_cycle * d->lanes / d->cycle_ms * 1e3, d->accepted,
-           d->drafted, (unsigned long long)d->output_hash);
+           d->tokens_per_cycle, d->tokens_per_cycle * d->lanes / profile_cycle_ms(x, d) * 1e3,
+           d->accepted, d->drafted, (unsigned long long)d->output_hash);
     print_table(x, &d->stages, d->n_staged);
     print_sum(x, &d->stages, d->n_staged, d->cycle_ms);
 }
@@ -159,7 +178,10 @@ static void put_settings(json_writer *w, const profile_context *x)
     json_open_object(w);
     put_text(w, "model", o->model);
     put_text(w, "draft", cycle_has_draft(x->p->c) ? o->draft : NULL);
-    put_int(w, "draft_rows", x->r->width);
+    if (x->p->widths)
+        put_text(w, "draft_rows", "auto");
+    else
+        put_int(w, "draft_rows", x->r->width);
     put_int(w, "prefill_rows", cycle_prefill_rows(x->p->c));
     put_text(w, "kv_format", formats[o->kv]);
     put_double(w, "temperature", x->r->temperature);
@@ -202,7 +224,7 @@ static void put_decode(json_writer *w, const profile_context *x, const profile_d
     put_double(w, "cycle_ms", d->cycle_ms);
     put_double(w, "cycle_mean_ms", d->mean_ms);
     put_double(w, "tokens_per_cycle", d->tokens_per_cycle);
-    put_double(w, "tokens_per_s", d->tokens_per_cycle * d->lanes / d->cycle_ms * 1e3);
+    put_double(w, "tokens_per_s", d->tokens_per_cycle * d->lanes / profile_cycle_ms(x, d) * 1e3);
     put_double(w, "drafted", d->drafted);
     put_double(w, "accepted", d->accepted);
     put_text(w, "output_hash", hash);

@@ -1,4 +1,5 @@
-/* profile: decode and prefill of one model at fixed width, whole cycles and stage by stage.
+/* profile: decode and prefill of one model, whole cycles and stage by stage. The width is fixed
+ * unless --draft-rows auto asks for the policy's.
  *
  * The whole-cycle figures come from undisturbed cycles (graphs on); the stages from a second set
  * of cycles in which every op is waited for. The two disagree by what overlaps and by the waits. */
@@ -9,6 +10,7 @@
 #include "bench/peak_priv.h"
 #include "bench/stages_priv.h"
 #include "decode/cycle.h"
+#include "decode/width.h"
 #include "engine/engine.h"
 
 enum { PROFILE_LIST_MAX = 16, PROFILE_STAGED = 4, PROFILE_WARM = 2 };
@@ -20,7 +22,7 @@ typedef struct {
     int64_t prompts[PROFILE_LIST_MAX];
     int tokens; /* cycles that are timed */
     double temperature;
-    int width; /* proposals a cycle, once the model is open */
+    int width; /* most proposals a cycle, once the model is open */
 } profile_request;
 
 typedef struct {
@@ -46,6 +48,7 @@ typedef struct {
     cycle *c;
     backend *b;
     const profile_request *r;
+    width_policy *widths; /* owned; NULL = always the most */
     int64_t slot_blocks;
     int32_t *ids; /* owned: a prompt */
     int64_t pos[64];
@@ -79,6 +82,8 @@ void profile_json(const profile_context *x, const profile_prefill *f, int n_f,
  * stage; the share of a stage, its waits taken off. */
 double profile_floor_ns(const peak *k, double n_bytes, double n_ops);
 double profile_table_floor_ns(const peak *k, const stage_table *t);
+/* Milliseconds that stand for a cycle: the median, the mean where cycles differ in width. */
+double profile_cycle_ms(const profile_context *x, const profile_decode *d);
 double profile_net_ns(const profile_context *x, const stage *s);
 
 #endif

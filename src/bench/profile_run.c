@@ -54,6 +54,7 @@ status profiler_open(profiler *p, profile_request *r, err *e)
     p->slot_blocks = cycle_n_blocks(p->c) / n_slots;
     p->ids = mem_new_array((size_t)longest_prompt(r), sizeof *p->ids);
     r->width = cycle_max_draft(p->c);
+    TRY(engine_open_widths(o, p->c, &p->widths, e));
     if (!p->ids) return err_set(e, ERR_NOMEM, "profile", -1, "a prompt");
     if (set_slots(p, n_slots) != ERR_OK)
         return err_set(e, p->b->last.code, "slots", -1, "%s", p->b->last.msg);
@@ -63,6 +64,7 @@ status profiler_open(profiler *p, profile_request *r, err *e)
 void profiler_close(profiler *p)
 {
     mem_free(p->ids);
+    mem_free(p->widths);
     cycle_close(p->c);
     *p = (profiler){0};
 }
@@ -81,16 +83,29 @@ static void make_prompt(profiler *p, int slot, int64_t n)
         p->ids[i] = (int32_t)(rng_mix64(((uint64_t)slot << 40) + (uint64_t)i) % (uint64_t)V);
 }
 
-static void tell_pass(const profiler *p, const int *slots, int L, int n_rows, bool has_proposals)
+static stage_pass pass_of(const profiler *p, int L)
 {
-    stage_pass pass = {
-        .L = L, .V = model_arch(cycle_model(p->c))->V, .has_proposals = has_proposals};
+    const model *m = cycle_model(p->c);
+    return (stage_pass){
+        .L = L, .V = model_arch(m)->V, .E = model_arch(m)->E, .n_taps = model_settings(m)->n_taps};
+}
+
+static void tell_slice(const profiler *p, int slot, int n_rows)
+{
+    stage_pass pass = pass_of(p, 1);
+    pass.pos[0] = p->pos[slot];
+    pass.n_rows[0] = n_rows;
+    stages_set_pass(&pass);
+}
+
+static void tell_cycle(const profiler *p, const cycle_lane *lanes, int L)
+{
+    stage_pass pass = pass_of(p, L);
     for (int l = 0; l < L; l++) {
-        pass.pos[l] = p->pos[slots ? slots[l] : l];
-        pass.n_rows[l] = n_rows;
+        pass.pos[l] = lanes[l].pos;
+        pass.n_rows[l] = lanes[l].n_draft + 1;
+        pass.has_proposals |= lanes[l].n_draft > 0;
     }
-    pass.E = model_arch(cycle_model(p->c))->E;
-    pass.n_taps = model_settings(cycle_model(p->c))->n_taps;
     stages_set_pass(&pass);
 }
 
@@ -105,7 +120,7 @@ static status run_slices(profiler *p, int slot, int64_t end)
                          .n = (int)n,
                          .pos = p->pos[slot],
                          .prompt_end = p->pos[slot] + n};
-        tell_pass(p, &slot, 1, (int)n, false);
+        tell_slice(p, slot, (int)n);
         TRY(cycle_prefill(p->c, &s, 1));
         p->pos[slot] += n;
     }
@@ -115,6 +130,7 @@ static status run_slices(profiler *p, int slot, int64_t end)
 static status restart(profiler *p, int slot)
 {
     p->pos[slot] = 0;
+    if (p->widths) width_forget(p->widths, slot);
     return cycle_reset(p->c, slot);
 }
 
@@ -173,8 +189,9 @@ static status step(profiler *p, int lanes, profile_decode *out)
                                .pos = p->pos[l],
                                .n_draft = width,
                                .max_new = width + 1};
-    tell_pass(p, NULL, lanes, width + 1, width > 0);
-    TRY(cycle_step(p->c, lane, lanes, result));
+    width_choose(p->widths, lane, lanes);
+    tell_cycle(p, lane, lanes);
+    TRY(width_step(p->widths, p->c, lane, lanes, result));
     for (int l = 0; l < lanes; l++) {
         const cycle_result *r = &result[l];
         p->pos[l] += r->n;

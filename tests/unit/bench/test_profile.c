@@ -150,3 +150,21 @@ TEST(this_machine_has_a_bandwidth_and_a_name)
     assert_true(k.read > 1e8);
     assert_true(k.machine[0] != '\0');
 }
+
+TEST(widths_that_the_policy_chooses_have_their_stages_too)
+{
+    static profile_decode d;
+    profile_request r = request(ENGINE_ROWS_AUTO);
+    profiler p;
+    err e;
+    CHECK_OK(profiler_open(&p, &r, &e), &e);
+    assert_non_null(p.widths);
+    assert_int_equal(r.width, 7);
+    CHECK_STATUS(profiler_prefill(&p, 40, &prefilled), ERR_OK);
+    CHECK_STATUS(profiler_decode(&p, 40, 2, &d), ERR_OK);
+    assert_int_equal(d.n_cycles, 4);
+    assert_in_range((int)d.drafted, 0, 4 * 7 * 2);
+    assert_int_equal(find(&d.stages, "target attn")->n_calls, d.n_staged * 2);
+    assert_true(d.tokens_per_cycle >= 1 && d.tokens_per_cycle <= 8);
+    profiler_close(&p);
+}
