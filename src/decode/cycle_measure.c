@@ -6,8 +6,8 @@
 /* A point is run again until it took POINT_MS or RUNS_MOST runs, at least twice unless the first
  * run took SLOW_MS: the first captures a graph, or meets cold caches. Points that can be done
  * without are left out once ENOUGH_MS are spent. */
-static const double POINT_MS = 30, SLOW_MS = 150, ENOUGH_MS = 400;
-enum { RUNS_MOST = 4 };
+static const double WARM_MS = 20, POINT_MS = 20, SLOW_MS = 150, ENOUGH_MS = 400;
+enum { RUNS_MOST = 12 };
 
 typedef struct {
     cycle *c;
@@ -27,37 +27,48 @@ static void fill_lanes(const cycle *c, int L, int width, cycle_lane *lanes)
                                 .max_new = width + 1};
 }
 
-/* Milliseconds of the draft's pass alone. */
-static status time_draft(cycle *c, const cycle_lane *lanes, int L, double *ms)
+/* Milliseconds of a whole cycle without proposals, or of the halves of one with some. */
+typedef struct {
+    double plain, verify, pass;
+} point;
+
+static double least(double a, double b)
 {
-    TRY(cycle_upload_inputs(c, lanes, L));
-    draft_request r = cycle_draft_request(c);
-    TRY(c->be->ops->sync(c->be));
+    return a < b ? a : b;
+}
+
+static status run_once(cycle *c, const cycle_lane *lanes, int L, point *out)
+{
+    static const double none = 1e300;
+    cycle_result results[64];
     int64_t from = clock_ns();
-    TRY(draft_propose(c->drafter, c->target, &r));
-    TRY(c->be->ops->sync(c->be));
-    *ms = clock_ms_since(from);
+    *out = (point){none, none, none};
+    if (lanes[0].n_draft == 0) {
+        TRY(cycle_step(c, lanes, L, results));
+        out->plain = clock_ms_since(from);
+        return ERR_OK;
+    }
+    TRY(cycle_run_half(c, lanes, L, CYCLE_DRAFT));
+    out->pass = clock_ms_since(from);
+    from = clock_ns();
+    TRY(cycle_run_half(c, lanes, L, CYCLE_VERIFY));
+    out->verify = clock_ms_since(from);
     return ERR_OK;
 }
 
-/* The least of some runs: of the whole cycle, and of the draft's pass in it. */
-static status run_point(cycle *c, int L, int width, double *whole, double *pass)
+/* The least of some runs. */
+static status run_point(cycle *c, int L, int width, point *out)
 {
     cycle_lane lanes[64];
-    cycle_result results[64];
-    double spent = 0;
-    *whole = *pass = 0;
+    int64_t from = clock_ns();
     fill_lanes(c, L, width, lanes);
     for (int run = 0; run < RUNS_MOST; run++) {
-        double ms, draft_ms = 0;
-        int64_t from = clock_ns();
-        TRY(cycle_step(c, lanes, L, results));
-        ms = clock_ms_since(from);
-        if (width > 0) TRY(time_draft(c, lanes, L, &draft_ms));
-        if (run == 0 || ms < *whole) *whole = ms;
-        if (run == 0 || draft_ms < *pass) *pass = draft_ms;
-        spent += ms + draft_ms;
-        if (spent > (run == 0 ? SLOW_MS : POINT_MS)) return ERR_OK;
+        point p;
+        TRY(run_once(c, lanes, L, &p));
+        *out = run == 0 ? p
+                        : (point){least(p.plain, out->plain), least(p.verify, out->verify),
+                                  least(p.pass, out->pass)};
+        if (clock_ms_since(from) > (run == 0 ? SLOW_MS : POINT_MS)) return ERR_OK;
     }
     return ERR_OK;
 }
@@ -74,19 +85,18 @@ static bool is_new(meter *m, int L, int width)
 /* One point of every curve it belongs to. */
 static status measure(meter *m, int L, int width)
 {
-    double whole, pass;
+    point p;
     width_costs *o = m->out;
     if (L > m->c->opt.n_slots || width > o->max_draft || !is_new(m, L, width)) return ERR_OK;
     if (L > m->n_slots) m->n_slots = L;
-    TRY(run_point(m->c, L, width, &whole, &pass));
+    TRY(run_point(m->c, L, width, &p));
     if (width == 0) {
-        width_curve_add(&o->plain, L, whole);
+        width_curve_add(&o->plain, L, p.plain);
         return ERR_OK;
     }
-    double rest = whole - pass, least = whole / 16;
-    width_curve_add(&o->verify, (double)L * (width + 1), rest > least ? rest : least);
-    if (width == 1) width_curve_add(&o->draft_one, L, pass);
-    if (width == o->max_draft) width_curve_add(&o->draft_all, L, pass);
+    width_curve_add(&o->verify, (double)L * (width + 1), p.verify);
+    if (width == 1) width_curve_add(&o->draft_one, L, p.pass);
+    if (width == o->max_draft) width_curve_add(&o->draft_all, L, p.pass);
     return ERR_OK;
 }
 
@@ -106,6 +116,17 @@ static status give_blocks(cycle *c)
     return ERR_OK;
 }
 
+/* The first cycles of a fresh backend are slower: threads and clocks wake, pages come in. */
+static status warm_up(meter *m)
+{
+    cycle_lane lane;
+    point p;
+    fill_lanes(m->c, 1, 0, &lane);
+    do TRY(run_once(m->c, &lane, 1, &p));
+    while (clock_ms_since(m->from_ns) < WARM_MS);
+    return ERR_OK;
+}
+
 static status measure_lanes(meter *m, int L)
 {
     TRY(measure(m, L, 0));
@@ -120,6 +141,7 @@ status cycle_measure(cycle *c, width_costs *out)
     int most = c->opt.n_blocks < c->opt.n_slots ? (int)c->opt.n_blocks : c->opt.n_slots;
     if (c->opt.max_context < out->max_draft + 1) return ERR_OK;
     TRY(give_blocks(c));
+    TRY(warm_up(&m));
     TRY(measure_lanes(&m, 1));
     if (has_time(&m)) TRY(measure(&m, 1, out->max_draft / 2));
     if (has_time(&m)) TRY(measure(&m, 1, out->max_draft / 4));

@@ -75,6 +75,11 @@ status cycle_forward_slices(cycle *c, const cycle_slice *slices, int n);
 status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L);
 draft_request cycle_draft_request(const cycle *c);
 
+/* One half of a cycle with proposals, waited for: the draft's pass, or everything else over other
+ * ids in its place. Only for measuring. */
+typedef enum { CYCLE_DRAFT, CYCLE_VERIFY } cycle_half;
+status cycle_run_half(cycle *c, const cycle_lane *lanes, int L, cycle_half half);
+
 /* cycle_pending.c: take from c->mem; the bytes taken; open what is on the host. */
 void cycle_pending_plan(cycle *c);
 int64_t cycle_pending_bytes(const cycle *c);

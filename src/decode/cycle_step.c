@@ -181,11 +181,12 @@ draft_request cycle_draft_request(const cycle *c)
 static status upload_rows(cycle *c, const cycle_lane *lanes, int L, bool advance)
 {
     cycle_rows *r = &c->rows;
-    int T = 0;
+    int T = 0, V = model_arch(c->target)->V;
     for (int l = 0; l < L; l++) {
         int n = lanes[l].n_draft + 1;
         for (int i = 0; i < n; i++) {
-            r->ids[T + i] = lanes[l].anchor; /* rows above 0 are overwritten by the proposals */
+            /* Rows above 0 are overwritten by the proposals, but when a cycle is measured. */
+            r->ids[T + i] = (int32_t)((lanes[l].anchor + (int64_t)i * 7919) % V);
             r->logit_row[T + i] = T + i;
         }
         T = append_rows(r, T, l, lanes[l].slot, lanes[l].pos, n);
@@ -229,18 +230,27 @@ static status sample_and_accept(cycle *c, int L, cycle_kind kind)
                               .V = V});
 }
 
-static status enqueue(cycle *c, int L, cycle_kind kind)
+static status propose(cycle *c)
+{
+    draft_request r = cycle_draft_request(c);
+    return draft_propose(c->drafter, c->target, &r);
+}
+
+/* All of a cycle but the draft's pass. */
+static status verify(cycle *c, int L, cycle_kind kind)
 {
     dev_buf n_commit = cycle_view(c->out.mem, c->out.n_commit, L);
-    if (kind.has_proposals) {
-        draft_request r = cycle_draft_request(c);
-        TRY(draft_propose(c->drafter, c->target, &r));
-    }
     TRY(model_forward(c->target));
     TRY(sample_and_accept(c, L, kind));
     if (!kind.has_proposals) return ERR_OK; /* the draft's context waits: cycle_pending.c */
     TRY(model_commit(c->target, n_commit));
     return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), n_commit);
+}
+
+static status enqueue(cycle *c, int L, cycle_kind kind)
+{
+    if (kind.has_proposals) TRY(propose(c));
+    return verify(c, L, kind);
 }
 
 /* Everything a captured graph depends on beside device data. */
@@ -308,4 +318,19 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
         d += lanes[l].n_draft > 0;
     }
     return kind.has_proposals ? ERR_OK : cycle_pending_add(c, lanes, L);
+}
+
+status cycle_run_half(cycle *c, const cycle_lane *lanes, int L, cycle_half half)
+{
+    const backend_ops *op = c->be->ops;
+    cycle_kind kind = {.has_proposals = true};
+    TRY(upload_rows(c, lanes, L, false));
+    TRY(cycle_upload_inputs(c, lanes, L));
+    uint64_t key = graph_key(c, L, kind) | (uint64_t)(1 + half) << 62;
+    if (!op->graph_replay(c->be, key)) {
+        TRY(op->graph_begin(c->be, key));
+        TRY(half == CYCLE_DRAFT ? propose(c) : verify(c, L, kind));
+        TRY(op->graph_end(c->be));
+    }
+    return op->download(c->be, c->out.host, c->out.mem, c->out.n_small);
 }

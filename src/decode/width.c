@@ -14,12 +14,19 @@ static const double P_FIRST = 0.75, P_FIRST_TRIALS = 4, P_ALL_TRIALS = 3;
  * about it: a lane remembers some 15 trials, and 100 cycles after its last one half of them. */
 static const double LANE_KEEPS = 0.935, ALL_KEEPS = 0.995, UNSEEN_KEEPS = 0.993;
 /* Proposals must be better than none by this much. */
-static const double GAIN_LEAST = 1.02;
+static const double GAIN_LEAST = 1.05;
 /* Of the time of all other cycles, what may be lost on trying, in ms a ms; the first credit and the
  * most that is saved up, in cycles without proposals. */
 static const double TRIAL_SHARE = 0.01, CREDIT_FIRST = 2, CREDIT_MOST = 8;
-/* Corrections: trust lost in every cycle, the most there is, and below which it is stale. */
-static const double TRUST_KEEPS = 0.98, TRUST_FIRST = 4, TRUST_MOST = 16, TRUST_STALE = 1;
+/* Of the tokens that proposals were expected to bring, the share that came: ends of answers cut
+ * them, texts change, and what is chosen for looking best looked too good more often than too bad.
+ * What the count keeps of older cycles, and the tokens that stand for 1 at first. */
+static const double YIELD_KEEPS = 0.99, YIELD_FIRST = 20;
+/* Corrections: trust kept in every cycle, at first, the most there is, and below which it is stale;
+ * a time off by the factor SURPRISE leaves less than that, so that the next look comes soon. */
+enum { PLAIN_TRIAL = 3 }; /* cycles */
+static const double TRUST_KEEPS = 0.98, TRUST_FIRST = 2, TRUST_MOST = 16, TRUST_STALE = 1,
+                    TRUST_SHAKEN = 0.9, SURPRISE = 1.3;
 
 /* ---- costs -------------------------------------------------------------------------------- */
 
@@ -70,7 +77,7 @@ static double cycle_ms(const width_costs *c, const double *scale, int L, const w
     double ms = p->n_rows == 0 ? width_curve_at(&c->plain, L)
                                : width_curve_at(&c->verify, L + p->n_rows) +
                                      draft_ms(c, p->n_drafting, p->widest);
-    return ms * scale[p->widest];
+    return ms * scale[p->n_rows > 0];
 }
 
 /* ---- the best widths ---------------------------------------------------------------------- */
@@ -92,7 +99,7 @@ static int next_lane(const width_lane *lanes, const double *gain, const int *wid
     return best;
 }
 
-void width_find(const width_costs *c, const double scale[WIDTH_MOST + 1], const width_lane *lanes,
+void width_find(const width_costs *c, const double scale[2], double yield, const width_lane *lanes,
                 int L, width_plan *plain, width_plan *drafted)
 {
     double gain[WIDTH_LANES]; /* of each lane's next proposal, in tokens */
@@ -100,7 +107,7 @@ void width_find(const width_costs *c, const double scale[WIDTH_MOST + 1], const 
     at.ms = cycle_ms(c, scale, L, &at);
     *plain = at;
     *drafted = (width_plan){0};
-    for (int l = 0; l < L; l++) gain[l] = chance(lanes[l].p[0]);
+    for (int l = 0; l < L; l++) gain[l] = yield * chance(lanes[l].p[0]);
     /* Gains fall within a lane, so taking the largest gives the most tokens for every number of
      * rows. Of many lanes not every number is looked at: each is another graph to capture. */
     int each = 1 + L / 8;
@@ -129,7 +136,7 @@ void width_init(width_policy *p, const width_costs *costs)
     bool plain = settle(&c->plain), verify = settle(&c->verify), one = settle(&c->draft_one),
          all = settle(&c->draft_all);
     p->is_usable = plain && verify && one && all;
-    for (int i = 0; i <= WIDTH_MOST; i++) {
+    for (int i = 0; i < 2; i++) {
         p->scale[i] = 1;
         p->trust[i] = TRUST_FIRST;
     }
@@ -171,23 +178,28 @@ void width_choose(width_policy *p, cycle_lane *lanes, int L)
     width_lane seen[WIDTH_LANES];
     width_plan plain, drafted;
     p->is_trial = false;
-    p->rate = 0;
+    p->rate = p->promised = 0;
     if (!p->is_usable) {
         for (int l = 0; l < L; l++) lanes[l].n_draft = 0;
         return;
     }
     for (int l = 0; l < L; l++) outlook(p, &lanes[l], &seen[l]);
-    width_find(&p->costs, p->scale, seen, L, &plain, &drafted);
+    double yield = (p->yield.right + YIELD_FIRST) / (p->yield.tried + YIELD_FIRST);
+    width_find(&p->costs, p->scale, yield, seen, L, &plain, &drafted);
     const width_plan *best = &plain, *other = &drafted;
     if (drafted.n_rows > 0 && rate(&drafted) > GAIN_LEAST * rate(&plain)) {
         best = &drafted;
         other = &plain;
     }
     p->rate = rate(best);
-    if (drafted.n_rows > 0 && wants_trial(p, best, other)) {
+    bool goes_on = p->n_left > 0 && best == &drafted;
+    p->n_left = goes_on ? p->n_left - 1 : 0;
+    if (goes_on || (drafted.n_rows > 0 && wants_trial(p, best, other))) {
+        if (!goes_on && best == &drafted) p->n_left = PLAIN_TRIAL - 1;
         p->is_trial = true;
         best = other;
     }
+    p->promised = (best->tokens - L) / yield;
     for (int l = 0; l < L; l++) lanes[l].n_draft = best->width[l];
 }
 
@@ -218,17 +230,25 @@ static void learn_lane(width_policy *p, const cycle_lane *lane, const cycle_resu
 
 static void learn_time(width_policy *p, const width_plan *ran, int L, double ms)
 {
-    static const double same[WIDTH_MOST + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    double expected = cycle_ms(&p->costs, same, L, ran), *scale = &p->scale[ran->widest],
-           *trust = &p->trust[ran->widest];
-    for (int i = 0; i <= WIDTH_MOST; i++) p->trust[i] *= TRUST_KEEPS;
+    static const double same[2] = {1, 1};
+    int kind = ran->n_rows > 0;
+    double expected = cycle_ms(&p->costs, same, L, ran), *scale = &p->scale[kind],
+           *trust = &p->trust[kind];
+    for (int i = 0; i < 2; i++) p->trust[i] *= TRUST_KEEPS;
+    /* Behind a cycle with proposals one without finds the draft in the caches: that is not how long
+     * it would take for good. */
+    bool is_settled = kind == 1 || p->n_plain > 0;
+    p->n_plain = kind == 1 ? 0 : p->n_plain + 1;
+    if (!is_settled) return;
     if (!(expected > 0) || !(ms > 0) || !isfinite(ms)) return;
     /* A cycle that took twice what was to be expected says little of its width: it was held up. */
     double x = ms / expected;
+    bool is_surprise = x > SURPRISE * *scale || x * SURPRISE < *scale;
+    if (is_surprise && *trust > TRUST_SHAKEN) *trust = TRUST_SHAKEN;
     if (x > 2 * *scale) x = 2 * *scale;
     if (x < *scale / 2) x = *scale / 2;
     *scale = (*scale * *trust + x) / (*trust + 1);
-    *trust = *trust + 1 < TRUST_MOST ? *trust + 1 : TRUST_MOST;
+    if (!is_surprise) *trust = *trust + 1 < TRUST_MOST ? *trust + 1 : TRUST_MOST;
 }
 
 void width_learn(width_policy *p, const cycle_lane *lanes, const cycle_result *out, int L,
@@ -243,6 +263,10 @@ void width_learn(width_policy *p, const cycle_lane *lanes, const cycle_result *o
         ran.n_rows += n;
         ran.n_drafting += n > 0;
         if (n > ran.widest) ran.widest = n;
+    }
+    if (p->promised > 0 && ran.n_rows > 0) {
+        p->yield.right = p->yield.right * YIELD_KEEPS + ran.tokens - L;
+        p->yield.tried = p->yield.tried * YIELD_KEEPS + p->promised;
     }
     learn_time(p, &ran, L, ms);
     if (!isfinite(ms)) return;

@@ -58,9 +58,10 @@ typedef struct {
     int width[WIDTH_LANES];
 } width_plan;
 
-/* The cycle without proposals, and the best one with some (n_rows 0 when there is none). scale[w]
- * corrects the time of a cycle whose widest lane has w proposals. Pure. */
-void width_find(const width_costs *c, const double scale[WIDTH_MOST + 1], const width_lane *lanes,
+/* The cycle without proposals, and the best one with some (n_rows 0 when there is none). scale
+ * corrects the time of a cycle without proposals, and of one with some; yield > 0 the tokens that
+ * proposals bring. Pure. */
+void width_find(const width_costs *c, const double scale[2], double yield, const width_lane *lanes,
                 int L, width_plan *plain, width_plan *drafted);
 
 typedef struct {
@@ -73,10 +74,14 @@ typedef struct {
     bool is_usable;              /* the costs are numbers above 0; else nothing is ever proposed */
     width_tally all[WIDTH_MOST]; /* by depth */
     width_tally slot[WIDTH_LANES][WIDTH_MOST];
-    double scale[WIDTH_MOST + 1], trust[WIDTH_MOST + 1]; /* corrections, and what they rest on */
-    double credit;                                       /* ms that may be spent on trying */
-    bool is_trial;                                       /* the cycle chosen last is one */
-    double rate; /* tokens a ms of what looked best when it was chosen */
+    width_tally yield;         /* tokens that proposals brought, and were expected to */
+    double promised;           /* of those expected, the cycle's chosen last */
+    double scale[2], trust[2]; /* corrections without and with proposals; what they rest on */
+    int n_plain;               /* cycles without proposals behind each other */
+    double credit;             /* ms that may be spent on trying */
+    bool is_trial;             /* the cycle chosen last is one */
+    int n_left;                /* cycles left of a trial without proposals */
+    double rate;               /* tokens a ms of what looked best when it was chosen */
 } width_policy;
 
 void width_init(width_policy *p, const width_costs *costs);
