@@ -153,18 +153,23 @@ static void remove_node(reuse *r, int32_t b)
     if (parent != PREFIX_ROOT) idle_update(r, parent, true);
 }
 
+/* The deepest node above b that has a cell, or PREFIX_ROOT. */
+static int32_t node_before(const reuse *r, int32_t b)
+{
+    do {
+        b = prefix_tree_parent(r->tree, b);
+    } while (b != PREFIX_ROOT && r->leaves[b].cell == NONE);
+    return b;
+}
+
 /* What the loss of a node's cell would cost, over how long ago it was of use. */
 static double score(const reuse *r, const cell *c)
 {
-    int depth = prefix_tree_depth(r->tree, c->node), before = 0;
-    for (int32_t b = prefix_tree_parent(r->tree, c->node); b != PREFIX_ROOT;
-         b = prefix_tree_parent(r->tree, b)) {
-        if (r->leaves[b].cell == NONE) continue;
-        before = prefix_tree_depth(r->tree, b);
-        break;
-    }
-    double weight = c->weight == REUSE_EXPECTED ? EXPECTED_WEIGHT : 1;
-    double lost = depth - before; /* blocks, and so the time that they take */
+    int32_t before = node_before(r, c->node);
+    int depth = before == PREFIX_ROOT ? 0 : prefix_tree_depth(r->tree, before);
+    double weight = c->weight == REUSE_PASSING ? 1 : EXPECTED_WEIGHT;
+    double lost = prefix_tree_depth(r->tree, c->node) -
+                  depth; /* blocks, and so the time that they take */
     double grace = (double)r->opt.n_blocks * PREFIX_BLOCK / GRACE_PART;
     return weight * lost * lost / ((double)(r->clock - c->used) + grace);
 }
@@ -191,7 +196,11 @@ static int32_t worst_cell(const reuse *r, bool only_ends)
 
 static void evict_cell(reuse *r, int32_t i)
 {
-    int32_t b = r->cells[i].node;
+    int32_t b = r->cells[i].node, before = node_before(r, b);
+    if (before != PREFIX_ROOT) { /* who would have come here comes there */
+        cell *heir = &r->cells[r->leaves[before].cell];
+        if (heir->used < r->cells[i].used) heir->used = r->cells[i].used;
+    }
     r->leaves[b].cell = NONE;
     r->cells[i].node = FREE;
     r->count.evicted_cells++;
@@ -365,6 +374,14 @@ void reuse_cell_raise(reuse *r, int32_t block, reuse_weight weight)
     if (i == NONE) return;
     if (r->cells[i].weight < weight) r->cells[i].weight = weight;
     r->cells[i].used = r->clock;
+}
+
+void reuse_pass_ends(reuse *r, int32_t block)
+{
+    for (int32_t b = block; b != PREFIX_ROOT; b = prefix_tree_parent(r->tree, b)) {
+        int32_t i = r->leaves[b].cell;
+        if (i != NONE && r->cells[i].weight == REUSE_END) r->cells[i].weight = REUSE_PASSING;
+    }
 }
 
 /* ---- windows ---- */

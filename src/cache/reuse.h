@@ -101,7 +101,8 @@ void reuse_cell_drop(reuse *r, int32_t cell);
 
 typedef enum {
     REUSE_PASSING,  /* on the way through a prompt or an answer */
-    REUSE_EXPECTED, /* a place where later prompts are expected to leave this one */
+    REUSE_END,      /* where the next prompt of a session is expected to leave this one */
+    REUSE_EXPECTED, /* where prompts of other sessions are */
 } reuse_weight;
 
 /* Hang a lent cell on a node; a node that has one keeps it and the cell is free again. */
@@ -110,6 +111,9 @@ bool reuse_has_cell(const reuse *r, int32_t block);
 
 /* The node's cell is worth as much as this, if it was worth less. */
 void reuse_cell_raise(reuse *r, int32_t block, reuse_weight weight);
+
+/* The session has gone on: ends on the way from the root to this node are in passing now. */
+void reuse_pass_ends(reuse *r, int32_t block);
 
 /* ---- windows ---- */
 

@@ -156,8 +156,9 @@ static void plan_prompt(const engine *e, sequence *s)
         if (second < 0) second = i;
         last = i;
     }
+    s->first_end = (last > 0 ? last : r->n_ids - 1) / OPS_BLOCK;
     plan_add(s, (r->n_ids - 1) / OPS_BLOCK);
-    if (last > 0) plan_add(s, last / OPS_BLOCK);
+    plan_add(s, s->first_end);
     if (second > 0) plan_add(s, second / OPS_BLOCK);
 }
 
@@ -269,7 +270,9 @@ status engine_cache_after_slice(engine *e, sequence *s)
     if (s->pos % OPS_BLOCK != 0) return ERR_OK;
     bool is_planned = false;
     for (int i = 0; i < s->n_plan; i++) is_planned |= s->plan[i] == n;
-    reuse_weight weight = is_planned ? REUSE_EXPECTED : REUSE_PASSING;
+    reuse_weight weight = !is_planned        ? REUSE_PASSING
+                          : n < s->first_end ? REUSE_EXPECTED
+                                             : REUSE_END;
     int32_t node = s->blocks[n - 1];
     if (reuse_has_cell(e->reuse, node)) {
         reuse_cell_raise(e->reuse, node, weight);
@@ -320,7 +323,9 @@ void engine_cache_leave(engine *e, sequence *s, bool keeps_end)
     int n = s->n_published;
     while (n > 0 && !reuse_has_cell(e->reuse, s->blocks[n - 1])) n--;
     if (keeps_end && n > 0) {
-        reuse_cell_raise(e->reuse, s->blocks[n - 1], REUSE_EXPECTED);
+        reuse_cell_raise(e->reuse, s->blocks[n - 1], REUSE_END);
+        if (s->first_end > 1 && n >= s->first_end)
+            reuse_pass_ends(e->reuse, s->blocks[s->first_end - 2]);
         /* Without windows the draft only guesses worse. */
         (void)keep_windows(e, s, n);
     }

@@ -44,7 +44,8 @@ struct sequence {
     int n_published;        /* first blocks that are nodes of the prefix tree */
     int plan[SEQ_PLAN_MAX]; /* block boundaries to keep the state at, ascending */
     int n_plan;
-    int32_t cell; /* lent for the boundary that decoding comes to, or -1 */
+    int first_end; /* of these, from which on the session's next prompt may leave this one */
+    int32_t cell;  /* lent for the boundary that decoding comes to, or -1 */
     bool has_waited;
     int64_t pos;      /* prompt tokens done while prefilling; then the anchor's position */
     int32_t anchor;   /* last token, not yet in the cache */

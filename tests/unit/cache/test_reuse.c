@@ -28,7 +28,7 @@ static void prompt_make(prompt *p, int kind, int n_blocks)
 
 /* What a lane does with a prompt: take over, compute the rest, keep a cell at the boundaries in
  * `cells` (a bit each) and leave. Returns the blocks taken over. */
-static int run_prompt(reuse *r, const prompt *p, uint64_t cells)
+static int run_prompt_as(reuse *r, const prompt *p, uint64_t cells, reuse_weight weight)
 {
     int32_t blocks[64];
     int n = p->n_ids / BLOCK;
@@ -41,10 +41,15 @@ static int run_prompt(reuse *r, const prompt *p, uint64_t cells)
                                   blocks[i]);
         if (!(cells >> (i + 1) & 1)) continue;
         int32_t c = reuse_cell_take(r);
-        reuse_cell_attach(r, blocks[i], c, REUSE_EXPECTED);
+        reuse_cell_attach(r, blocks[i], c, weight);
     }
     reuse_drop(r, blocks, n);
     return f.n_blocks;
+}
+
+static int run_prompt(reuse *r, const prompt *p, uint64_t cells)
+{
+    return run_prompt_as(r, p, cells, REUSE_EXPECTED);
 }
 
 static void expect_sound(const reuse *r, int n_lent)
@@ -215,6 +220,55 @@ TEST(states_in_passing_thin_out_from_the_beginning)
     assert_true(widest <= 40);
     assert_true(late >= 4);
     reuse_drop(r, blocks, 64);
+    expect_sound(r, 0);
+    reuse_close(r);
+}
+
+/* A session that goes on beside work that wants every cell keeps its last end. */
+TEST(ends_that_a_session_left_behind_go_before_its_last)
+{
+    static prompt p, other;
+    int32_t path[64];
+    reuse *r = open_reuse(&(reuse_options){.n_blocks = 60, .n_lanes = 1, .n_cells = 7});
+    for (int n = 30; n < 40; n += 3) {
+        prompt_make(&p, 1, n);
+        run_prompt_as(r, &p, 1ull << n, REUSE_END);
+        reuse_match(r, p.ids, p.n_ids, path);
+        reuse_pass_ends(r, path[n - 2]);
+    }
+    prompt_make(&other, 2, 9);
+    run_prompt(r, &other, 1u << 3 | 1u << 6 | 1u << 9);
+    for (int i = 0; i < 4; i++) {
+        reuse_found f = reuse_match(r, p.ids, p.n_ids, path);
+        assert_int_equal(f.n_blocks, 39);
+        prompt_make(&other, 3 + i, 6);
+        run_prompt(r, &other, 1u << 3 | 1u << 6);
+        expect_sound(r, 0);
+    }
+    reuse_close(r);
+}
+
+TEST(the_state_before_an_evicted_one_inherits_its_use)
+{
+    static prompt p, q;
+    reuse *r = open_reuse(&(reuse_options){.n_blocks = 30, .n_lanes = 1, .n_cells = 4});
+    int32_t path[64];
+    prompt_make(&p, 1, 6);
+    prompt_make(&q, 2, 6);
+    run_prompt(r, &p, 1u << 5 | 1u << 6);
+    run_prompt(r, &q, 1u << 5);
+    reuse_advance(r, 10000);
+    reuse_match(r, p.ids, p.n_ids, path); /* uses the one at 6 only */
+    int32_t a = reuse_cell_take(r), b = reuse_cell_take(r);
+    assert_true(a >= 0 && b >= 0);
+    assert_int_equal(reuse_peek(r, p.ids, p.n_ids), 5); /* 6 was cheapest to lose */
+    assert_int_equal(reuse_peek(r, q.ids, q.n_ids), 5);
+    int32_t c = reuse_cell_take(r);
+    assert_int_equal(reuse_peek(r, p.ids, p.n_ids), 5);
+    assert_int_equal(reuse_peek(r, q.ids, q.n_ids), 0);
+    reuse_cell_drop(r, a);
+    reuse_cell_drop(r, b);
+    reuse_cell_drop(r, c);
     expect_sound(r, 0);
     reuse_close(r);
 }
