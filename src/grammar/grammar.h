@@ -87,7 +87,8 @@ status grammar_open_tools(grammar **g, const grammar_tools_wish *w, const gramma
 void grammar_close(grammar *g); /* NULL is fine; no state of it may be open */
 
 /* The bytes of a vocabulary as a tree, and caches of masks. One for a model; its memory is taken
- * at open. Thread: one call at a time over all states that use it. */
+ * at open, some 35 MB for 250,000 tokens. A state takes about 0.7 MB and 16 KB a step of history.
+ * Thread: one call at a time over all states that use it. */
 typedef struct grammar_tokens grammar_tokens;
 
 /* V        ids a mask has (the model's logits); ids beyond the vocabulary are never allowed
