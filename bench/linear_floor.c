@@ -336,7 +336,7 @@ int main(int argc, char **argv)
     const char *only = argc > 1 ? argv[1] : "";
     only_rows = argc > 2 ? atoi(argv[2]) : 0;
     err e = {0};
-    backend_options o = {"cuda", 1};
+    backend_options o = {.name = "cuda", .n_threads = 1};
     must(backend_open(&b, &o, &e), &e);
     backend_limits l = {.T = 2048,
                         .L = 64,

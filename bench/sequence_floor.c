@@ -394,7 +394,7 @@ int main(int argc, char **argv)
 {
     err e = {0};
     if (argc > 1) only = argv[1];
-    must(backend_open(&b, &(backend_options){"cuda", 1}, &e), &e);
+    must(backend_open(&b, &(backend_options){.name = "cuda", .n_threads = 1}, &e), &e);
     backend_limits l = {.T = 2048,
                         .L = 64,
                         .rows_per_lane = 16,

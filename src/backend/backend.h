@@ -118,12 +118,13 @@ struct backend {
 };
 
 typedef struct {
-    const char *name; /* "ref", "cpu", "cuda", or with ":isa" behind; NULL = best there is */
-    int n_threads;    /* 0 = all cores */
+    const char *name;  /* "ref", "cpu", "cuda", or with ":isa" behind; NULL = best there is */
+    int n_threads;     /* 0 = all cores */
+    bool pins_threads; /* each but the caller's to a core of its own (base/workers.h); host only */
 } backend_options;
 
-/* Returns  INVALID for an unknown name, UNSUPPORTED when this build or machine lacks it
- * Owns     the caller closes with b->ops->close(b) */
+/* Returns  INVALID for an unknown name or threads that cannot be pinned, UNSUPPORTED when this
+ * build or machine lacks it Owns     the caller closes with b->ops->close(b) */
 status backend_open(backend **b, const backend_options *o, err *e);
 
 /* "cpu, cuda, ref": what this build knows, for messages. */

@@ -30,6 +30,19 @@ void thread_join(thread *t)
     *t = (thread){.is_started = false};
 }
 
+bool thread_pin(const thread *t, int i)
+{
+    cpu_set_t mine, one;
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0) return false;
+    for (int core = 0; core < CPU_SETSIZE; core++) {
+        if (!CPU_ISSET(core, &mine) || i-- > 0) continue;
+        CPU_ZERO(&one);
+        CPU_SET(core, &one);
+        return pthread_setaffinity_np(t->id, sizeof one, &one) == 0;
+    }
+    return false;
+}
+
 void mutex_init(mutex *m)
 {
     int failure = pthread_mutex_init(&m->m, NULL);

@@ -14,6 +14,9 @@ typedef struct {
 } thread;
 status thread_start(thread *t, const char *name, void *(*run)(void *), void *arg, err *e);
 void thread_join(thread *t); /* harmless when not started */
+/* Bind a started thread to the i-th (from 0) of the cores that the calling thread may use. False
+ * when there is no such core or the system refuses. */
+bool thread_pin(const thread *t, int i);
 
 typedef struct {
     pthread_mutex_t m;

@@ -11,29 +11,34 @@
  * short enough that an idle pool costs nothing that anybody sees. */
 enum { SPIN_TURNS = 1000, MOST_WORKERS = 1024, CACHE_LINE = 64 };
 
-/* `ticket` tells a worker everything it needs before it may look at the job: the number of the
- * run, and how many workers take part in it. Only those look at the job, and the caller waits for
- * exactly those, so that nobody can see a job change under its eyes. */
-enum { TICKET_ACTIVE_BITS = 16 };
+/* About 1 us: longer than a spinning worker takes to see a run and claim its share. */
+enum { TURNS_UNTIL_TAKING = 32 };
+
+/* `ticket` is the number of the run, and how many workers take part in it (0: the pool closes).
+ * Whoever wants to do a share of a run claims it first, by raising the number in the share's seat
+ * to the run's. Only with a claim may the job be looked at: a run is not over before all of its
+ * shares are done, so that a job cannot change under the eyes of anybody who holds one; and a
+ * worker that comes too late finds its share claimed. */
+enum { TICKET_ACTIVE_BITS = 16, CLOSING = 0 };
 
 typedef struct {
+    _Alignas(CACHE_LINE) atomic_uint_least64_t claimed; /* the last run of which this share was */
     workers *pool;
     int id;
     thread thread;
 } seat;
 
 struct workers {
-    int n;           /* the caller included */
-    int n_spin;      /* turns to spin before sleeping */
-    bool is_closing; /* set before the last ticket */
-    seat *seats;     /* [n]; seat 0 is the caller's and has no thread */
+    int n;       /* the caller included */
+    int n_spin;  /* turns to spin before sleeping */
+    seat *seats; /* [n]; seat 0 is the caller's, has no thread and needs no claims */
 
     int64_t n_items, grain; /* the job; written by the caller between runs */
     workers_fn *fn;
     void *ctx;
 
     _Alignas(CACHE_LINE) atomic_uint_least64_t ticket;
-    _Alignas(CACHE_LINE) atomic_int n_unfinished; /* active workers other than the caller */
+    _Alignas(CACHE_LINE) atomic_int n_unfinished; /* shares other than the caller's own */
     _Alignas(CACHE_LINE) atomic_int n_asleep;     /* workers in or near cond_wait */
     atomic_bool caller_sleeps;
     mutex lock; /* protects nothing but the way into and out of the two waits */
@@ -50,13 +55,21 @@ static void pause_briefly(void)
 }
 
 /* Grains are dealt out evenly; the same cut for the same (n, grain, n_active) every time. */
-static void run_share(workers *w, int id, int n_active)
+static void run_share(workers *w, int share, int n_active, int worker)
 {
     int64_t n_grains = (w->n_items + w->grain - 1) / w->grain;
-    int64_t begin = n_grains * id / n_active * w->grain;
-    int64_t end = n_grains * (id + 1) / n_active * w->grain;
+    int64_t begin = n_grains * share / n_active * w->grain;
+    int64_t end = n_grains * (share + 1) / n_active * w->grain;
     if (end > w->n_items) end = w->n_items;
-    w->fn(w->ctx, begin, end, id);
+    w->fn(w->ctx, begin, end, worker);
+}
+
+static bool claim(seat *s, uint64_t run)
+{
+    uint64_t last = atomic_load_explicit(&s->claimed, memory_order_relaxed);
+    while (last < run)
+        if (atomic_compare_exchange_weak(&s->claimed, &last, run)) return true;
+    return false;
 }
 
 static uint64_t wait_ticket(workers *w, uint64_t seen)
@@ -93,27 +106,42 @@ static void *run_worker(void *arg)
     for (uint64_t seen = 0;;) {
         seen = wait_ticket(w, seen);
         int n_active = (int)(seen & ((1u << TICKET_ACTIVE_BITS) - 1));
-        if (s->id >= n_active) continue;
-        if (w->is_closing) return NULL;
-        run_share(w, s->id, n_active);
+        if (n_active == CLOSING) return NULL;
+        if (s->id >= n_active || !claim(s, seen >> TICKET_ACTIVE_BITS)) continue;
+        run_share(w, s->id, n_active, s->id);
         finish_share(w);
     }
 }
 
-static void publish_ticket(workers *w, int n_active)
+/* Returns the number of the run. */
+static uint64_t publish_ticket(workers *w, int n_active)
 {
-    uint64_t run = atomic_load_explicit(&w->ticket, memory_order_relaxed) >> TICKET_ACTIVE_BITS;
-    atomic_store(&w->ticket, (run + 1) << TICKET_ACTIVE_BITS | (uint64_t)n_active);
-    if (atomic_load(&w->n_asleep) == 0) return;
+    uint64_t last = atomic_load_explicit(&w->ticket, memory_order_relaxed) >> TICKET_ACTIVE_BITS;
+    atomic_store(&w->ticket, (last + 1) << TICKET_ACTIVE_BITS | (uint64_t)n_active);
+    if (atomic_load(&w->n_asleep) == 0) return last + 1;
     mutex_lock(&w->lock);
     cond_broadcast(&w->wake);
     mutex_unlock(&w->lock);
+    return last + 1;
 }
 
-static void wait_finished(workers *w)
+/* The caller does the shares whose workers have not begun: they sleep still, or something else
+ * has their core. */
+static void take_shares(workers *w, uint64_t run, int n_active)
 {
-    for (int i = 0; i < w->n_spin; i++) {
+    for (int i = n_active - 1; i > 0; i--) {
+        if (!claim(&w->seats[i], run)) continue;
+        run_share(w, i, n_active, 0);
+        atomic_fetch_sub(&w->n_unfinished, 1);
+    }
+}
+
+static void wait_finished(workers *w, uint64_t run, int n_active)
+{
+    int n_turns = w->n_spin > TURNS_UNTIL_TAKING ? w->n_spin : TURNS_UNTIL_TAKING;
+    for (int i = 0; i < n_turns; i++) {
         if (atomic_load_explicit(&w->n_unfinished, memory_order_acquire) == 0) return;
+        if (i == TURNS_UNTIL_TAKING - 1) take_shares(w, run, n_active);
         pause_briefly();
     }
     mutex_lock(&w->lock);
@@ -138,7 +166,7 @@ status workers_open(workers **out, int n, err *e)
     /* With more threads than cores a spinning one keeps another from its work. */
     w->n_spin = n <= n_cores ? SPIN_TURNS : 0;
     status s = ERR_OK;
-    w->seats = mem_new_array((size_t)n, sizeof *w->seats);
+    w->seats = mem_new_aligned((size_t)n * sizeof *w->seats, CACHE_LINE);
     if (!w->seats) {
         s = err_set(e, ERR_NOMEM, "workers", -1, "no memory for %d threads", n);
         goto fail;
@@ -162,8 +190,7 @@ void workers_close(workers *w)
 {
     if (!w) return;
     if (w->n > 1) {
-        w->is_closing = true;
-        publish_ticket(w, w->n);
+        publish_ticket(w, CLOSING);
         for (int i = 1; i < w->n; i++) thread_join(&w->seats[i].thread);
     }
     cond_fini(&w->done);
@@ -171,6 +198,18 @@ void workers_close(workers *w)
     mutex_fini(&w->lock);
     mem_free(w->seats);
     mem_free(w);
+}
+
+status workers_pin(workers *w, err *e)
+{
+    int n_cores = thread_n_cores();
+    if (w->n > n_cores)
+        return err_set(e, ERR_INVALID, "pin-threads", -1, "%d threads on %d cores", w->n, n_cores);
+    for (int i = 1; i < w->n; i++)
+        if (!thread_pin(&w->seats[i].thread, i))
+            return err_set(e, ERR_UNSUPPORTED, "pin-threads", -1,
+                           "the system does not let thread %d have a core of its own", i);
+    return ERR_OK;
 }
 
 int workers_count(const workers *w)
@@ -193,7 +232,7 @@ void workers_for(workers *w, int64_t n, int64_t grain, workers_fn *fn, void *ctx
     w->fn = fn;
     w->ctx = ctx;
     atomic_store_explicit(&w->n_unfinished, n_active - 1, memory_order_relaxed);
-    publish_ticket(w, n_active);
-    run_share(w, 0, n_active);
-    wait_finished(w);
+    uint64_t run = publish_ticket(w, n_active);
+    run_share(w, 0, n_active, 0);
+    wait_finished(w, run, n_active);
 }

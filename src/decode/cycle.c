@@ -113,7 +113,9 @@ static status open_parts(cycle *c, err *e)
     c->B = c->has_draft ? c->draft_files.draft.block : 1;
     c->max_draft = o->max_draft;
     c->max_rows = mo.max_rows;
-    TRY(backend_open(&c->be, &(backend_options){.name = o->backend, .n_threads = o->n_threads}, e));
+    backend_options as = {
+        .name = o->backend, .n_threads = o->n_threads, .pins_threads = o->pins_threads};
+    TRY(backend_open(&c->be, &as, e));
     TRY(model_open(&c->target, c->be, &c->files, &mo, e));
     o->n_blocks = model_settings(c->target)->n_blocks;
     if (c->has_draft) {

@@ -19,6 +19,7 @@ typedef struct {
     const char *draft;   /* path, or NULL for none */
     const char *backend; /* backend_open's name, or NULL */
     int n_threads;       /* 0 = all cores */
+    bool pins_threads;   /* backend_options */
     int n_slots;         /* lanes */
     int prefill_rows;    /* most rows of a prefill call */
     int64_t

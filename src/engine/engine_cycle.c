@@ -11,6 +11,7 @@ cycle_options engine_cycle_options(const engine_options *o)
         .draft = o->draft,
         .backend = o->backend,
         .n_threads = o->n_threads,
+        .pins_threads = o->pins_threads,
         .n_slots = o->n_lanes,
         .prefill_rows = o->prefill_rows,
         .max_context = o->max_context,

@@ -36,6 +36,8 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
         {"lanes", OPTION_INT, &f->lanes, .min = 1, .max = 64, .help = "sequences at a time"},
         {"threads", OPTION_INT, &f->threads, .min = 0, .max = 1024,
          .help = "threads of the cpu backends (0: all cores)"},
+        {"pin-threads", OPTION_FLAG, &f->pin_threads,
+         .help = "bind each to a core, on a machine that does nothing else"},
         {"max-context", OPTION_SIZE, &f->max_context, .min = 1, .max = 1 << 24,
          .help = "most tokens of a sequence, cut to what the model has"},
         {"prompt-cache", OPTION_CHOICE, &f->prompt_cache, .choices = "on|off",
@@ -116,6 +118,7 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
 {
     engine_options out = {.backend = f->backend,
                           .n_threads = (int)f->threads,
+                          .pins_threads = f->pin_threads,
                           .n_lanes = (int)f->lanes,
                           .max_context = f->max_context,
                           .cache_bytes = f->cache_memory};

@@ -15,9 +15,10 @@ typedef struct {
     const char *model, *draft_model, *backend, *kv_format, *draft_rows, *prefill_rows;
     const char *prompt_cache;
     int64_t lanes, threads, max_context, cache_memory;
+    bool pin_threads;
 } engine_flags;
 
-enum { ENGINE_FLAG_ROWS = 11 };
+enum { ENGINE_FLAG_ROWS = 12 };
 
 /* Defaults; --lanes differs between commands. */
 void engine_flags_init(engine_flags *f, int lanes);

@@ -62,7 +62,7 @@ static const backend_limits op_limits = {.T = 320,
 static inline bool op_open(op_pair *p, const char *name, bool must)
 {
     err e = {0};
-    backend_options o = {name, 1};
+    backend_options o = {.name = name, .n_threads = 1};
     status s = backend_open(&p->one, &o, &e);
     if (s != ERR_OK && !must) return false;
     CHECK_OK(s, &e);

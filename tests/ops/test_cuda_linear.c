@@ -30,7 +30,7 @@ static backend *cuda(void)
 {
     static backend *b;
     err e = {0};
-    backend_options o = {"cuda", 1};
+    backend_options o = {.name = "cuda", .n_threads = 1};
     if (!b && backend_open(&b, &o, &e) != ERR_OK) return NULL;
     CHECK_OK(b->ops->reserve(b, &limits, &e), &e);
     return b;

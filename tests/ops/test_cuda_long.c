@@ -10,7 +10,7 @@ static backend *open_named(const char *name, const backend_limits *l)
 {
     backend *b;
     err e = {0};
-    if (backend_open(&b, &(backend_options){name, 2}, &e) != ERR_OK) {
+    if (backend_open(&b, &(backend_options){.name = name, .n_threads = 2}, &e) != ERR_OK) {
         print_message("%s: %s\n", name, e.msg);
         return NULL;
     }

@@ -239,6 +239,7 @@ status cpu_backend_open(backend **b, const char *isa, const backend_options *o, 
     cpu_backend *c = mem_new(sizeof *c);
     if (!c) return err_set(e, ERR_NOMEM, "backend", -1, "cpu: %zu bytes", sizeof *c);
     status s = workers_open(&c->pool, o->n_threads, e);
+    if (s == ERR_OK && o->pins_threads) s = workers_pin(c->pool, e);
     if (s != ERR_OK) goto fail;
     c->k = kernels;
     c->n_workers = workers_count(c->pool);

@@ -217,6 +217,7 @@ status ref_backend_open(backend **b, const char *isa, const backend_options *o, 
     ref_backend *r = mem_new(sizeof *r);
     if (!r) return err_set(e, ERR_NOMEM, "backend", -1, "ref: %zu bytes", sizeof *r);
     status s = workers_open(&r->pool, o->n_threads, e);
+    if (s == ERR_OK && o->pins_threads) s = workers_pin(r->pool, e);
     if (s != ERR_OK) goto fail;
     r->n_workers = workers_count(r->pool);
     r->base = (backend){

@@ -6,7 +6,7 @@ static backend *open_ref(void)
 {
     err e = {0};
     backend *b = NULL;
-    backend_options o = {"ref", 1};
+    backend_options o = {.name = "ref", .n_threads = 1};
     CHECK_OK(backend_open(&b, &o, &e), &e);
     return b;
 }

@@ -8,7 +8,7 @@ static backend *open_ref(int n_threads)
 {
     err e = {0};
     backend *b = NULL;
-    backend_options o = {"ref", n_threads};
+    backend_options o = {.name = "ref", .n_threads = n_threads};
     CHECK_OK(backend_open(&b, &o, &e), &e);
     return b;
 }
@@ -40,7 +40,7 @@ TEST(open_and_reserve_survive_every_failing_allocation)
     for (int n = 1;; n++) {
         err e = {0};
         backend *b = NULL;
-        backend_options o = {"ref", 2};
+        backend_options o = {.name = "ref", .n_threads = 2};
         mem_fail_at(n);
         status s = backend_open(&b, &o, &e);
         if (s == ERR_OK) s = b->ops->reserve(b, &limits, &e);

@@ -5,7 +5,7 @@ static status try_name(const char *name, const char *want_name)
 {
     err e = {0};
     backend *b = NULL;
-    backend_options o = {name, 1};
+    backend_options o = {.name = name, .n_threads = 1};
     status s = backend_open(&b, &o, &e);
     if (s != ERR_OK) {
         assert_null(b);
@@ -43,7 +43,7 @@ TEST(other_names_are_refused_with_the_list)
     }
     err e = {0};
     backend *b;
-    backend_options o = {"metal", 1};
+    backend_options o = {.name = "metal", .n_threads = 1};
     CHECK_STATUS(backend_open(&b, &o, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, backend_names()));
     assert_non_null(strstr(e.msg, "metal"));
