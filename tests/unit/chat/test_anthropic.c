@@ -127,8 +127,8 @@ TEST(the_system_text_comes_first_without_the_billing_line)
     static const char *const systems[] = {
         "'You are brief.'",
         "[{'type':'text','text':'You are brief.','cache_control':{'type':'ephemeral'}}]",
-        "[{'type':'text','text':'x-anthropic-billing-header: cch=1;'},"
-        "{'type':'text','text':'You are brief.'}]",
+        ("[{'type':'text','text':'x-anthropic-billing-header: cch=1;'},"
+         "{'type':'text','text':'You are brief.'}]"),
         "'x-anthropic-billing-header: cch=22;\\n\\nYou are brief.'"};
     for (int i = 0; i < 4; i++) {
         char request[400];
