@@ -1,17 +1,18 @@
 #!/bin/sh
-# fuzz_run.sh BUILD SECONDS: runs each fuzz target of BUILD over its corpus for SECONDS. What it
-# finds on the way is kept in BUILD/corpus, inputs that crash in BUILD/crashes. Fails when any does.
+# fuzz_run.sh BUILD SECONDS: runs each fuzz target of BUILD over its corpus for SECONDS, two at a
+# time. What it finds on the way is kept in BUILD/corpus, inputs that crash in BUILD/crashes. Fails
+# when any does.
 set -u
 build=$1
 seconds=$2
-failed=0
-for source in tests/fuzz/fuzz_*.c; do
-    name=$(basename "$source" .c)
+
+# run_target NAME: one target, what it has to say into BUILD/NAME.result.
+run_target() {
+    name=$1
     seeds=tests/fuzz/corpus/${name#fuzz_}
     if [ -z "$(ls "$seeds" 2>/dev/null)" ]; then
         echo "not ok $name has no corpus in $seeds"
-        failed=1
-        continue
+        return
     fi
     mkdir -p "$build/corpus/$name" "$build/crashes"
     log=$build/$name.log
@@ -24,7 +25,29 @@ for source in tests/fuzz/fuzz_*.c; do
     else
         echo "not ok $name"
         tail -n 60 "$log"
-        failed=1
+    fi
+}
+
+failed=0
+# report NAME...: wait for what runs, then print it.
+report() {
+    wait
+    for name in "$@"; do
+        cat "$build/$name.result"
+        grep -q '^ok ' "$build/$name.result" || failed=1
+    done
+}
+
+before=
+for source in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$source" .c)
+    run_target "$name" >"$build/$name.result" &
+    if [ -z "$before" ]; then
+        before=$name
+    else
+        report "$before" "$name"
+        before=
     fi
 done
+[ -z "$before" ] || report "$before"
 exit $failed

@@ -6,7 +6,7 @@
 /* A point is run again until it took POINT_MS or RUNS_MOST runs, at least twice unless the first
  * run took SLOW_MS: the first captures a graph, or meets cold caches. Points that can be done
  * without are left out once ENOUGH_MS are spent. */
-static const double WARM_MS = 20, POINT_MS = 20, SLOW_MS = 150, ENOUGH_MS = 400;
+static const double WARM_MS = 15, POINT_MS = 12, SLOW_MS = 150, ENOUGH_MS = 100;
 enum { RUNS_MOST = 12 };
 
 typedef struct {

@@ -169,8 +169,9 @@ TEST(no_state_is_a_dead_end)
     static const char *const schemas[] = {
         "{'type':'string','pattern':'^(ab|ba){2,3}c?$','minLength':5}",
         "{'type':'number','exclusiveMinimum':0.99,'maximum':1}",
-        "{'type':'object','properties':{'a':{'type':'string','format':'ipv6'},'b':{'type':"
-        "'integer','multipleOf':17,'minimum':30,'maximum':60}},'required':['b'],'maxProperties':2}",
+        ("{'type':'object','properties':{'a':{'type':'string','format':'ipv6'},'b':{'type':"
+         "'integer','multipleOf':17,'minimum':30,'maximum':60}},'required':['b'],"
+         "'maxProperties':2}"),
         "{'type':'array','items':{'type':'string','format':'date-time','maxLength':22}}",
     };
     uint64_t seed = test_seed();
