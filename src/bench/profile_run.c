@@ -55,6 +55,8 @@ status profiler_open(profiler *p, profile_request *r, err *e)
     p->ids = mem_new_array((size_t)longest_prompt(r), sizeof *p->ids);
     r->width = cycle_max_draft(p->c);
     TRY(engine_open_widths(o, p->c, &p->widths, e));
+    if (engine_measure_widths(p->widths, p->c) != ERR_OK)
+        return err_set(e, p->b->last.code, "--draft-rows", -1, "%s", p->b->last.msg);
     if (!p->ids) return err_set(e, ERR_NOMEM, "profile", -1, "a prompt");
     if (set_slots(p, n_slots) != ERR_OK)
         return err_set(e, p->b->last.code, "slots", -1, "%s", p->b->last.msg);

@@ -24,21 +24,20 @@ cycle_options engine_cycle_options(const engine_options *o)
     };
 }
 
-status engine_open_widths(const engine_options *o, cycle *c, width_policy **out, err *e)
+status engine_open_widths(const engine_options *o, const cycle *c, width_policy **out, err *e)
 {
     *out = NULL;
     bool is_ref = strcmp(cycle_backend(c)->name, "ref") == 0;
     if (o->draft_rows != ENGINE_ROWS_AUTO || cycle_max_draft(c) == 0 || is_ref) return ERR_OK;
+    *out = mem_new(sizeof **out);
+    return *out ? ERR_OK : err_set(e, ERR_NOMEM, "engine", -1, "draft widths");
+}
+
+status engine_measure_widths(width_policy *p, cycle *c)
+{
     width_costs costs;
-    status s = cycle_measure(c, &costs);
-    if (s != ERR_OK) {
-        const err *last = &cycle_backend(c)->last;
-        return err_set(e, s, "draft-rows", -1, "a cycle failed while it was measured: %s",
-                       last->code != ERR_OK ? last->msg : status_text(s));
-    }
-    width_policy *p = mem_new(sizeof *p);
-    if (!p) return err_set(e, ERR_NOMEM, "engine", -1, "draft widths");
+    if (!p) return ERR_OK;
+    TRY(cycle_measure(c, &costs));
     width_init(p, &costs);
-    *out = p;
     return ERR_OK;
 }

@@ -11,9 +11,14 @@
  */
 cycle_options engine_cycle_options(const engine_options *o);
 
-/* With draft_rows ENGINE_ROWS_AUTO and a draft: measure c and make the policy of its widths; else
- * *out is NULL, and so it is on `ref`: nothing there is meant to be fast, and a definition should
- * run the same way every time. The caller frees *out. Returns  DEVICE, NOMEM */
-status engine_open_widths(const engine_options *o, cycle *c, width_policy **out, err *e);
+/* With draft_rows ENGINE_ROWS_AUTO and a draft: the policy of c's widths, which proposes nothing
+ * until it is measured; else *out is NULL, and so it is on `ref`: nothing there is meant to be
+ * fast, and a definition should run the same way every time. The caller frees *out. Returns  NOMEM
+ */
+status engine_open_widths(const engine_options *o, const cycle *c, width_policy **out, err *e);
+/* Run some cycles of c, whose slots must not be in use, and let p go by their times; they are reset
+ * then. Apart from opening, because an engine can be ready before. Returns  DEVICE (backend's
+ * `last`) */
+status engine_measure_widths(width_policy *p, cycle *c);
 
 #endif

@@ -23,6 +23,7 @@ struct engine {
     const char *draft_name;
     int width;            /* most proposals a cycle */
     width_policy *widths; /* owned; NULL = always the most */
+    bool is_measured;     /* widths go by times */
 
     sequence *lanes[ENGINE_LANES_MAX]; /* by slot, NULL = free; engine thread */
     cycle_slice slices[ENGINE_LANES_MAX];

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/engine_cache_priv.h"
+#include "engine/engine_cycle.h"
 
 static void add_usage(engine_counters *c, const engine_usage *u)
 {
@@ -259,8 +260,17 @@ static bool decode(engine *e)
     return true;
 }
 
+/* Once, before any lane runs: with a thread of its own the engine is ready meanwhile. */
+static void measure(engine *e)
+{
+    e->is_measured = true;
+    status st = engine_measure_widths(e->widths, e->cycle);
+    if (st != ERR_OK) fail_all(e, st, "measuring draft widths");
+}
+
 bool engine_run_step(engine *e)
 {
+    if (!e->is_measured) measure(e);
     bool worked = admit(e);
     worked |= prefill(e);
     worked |= decode(e);

@@ -1,3 +1,4 @@
+/* tags: slow */
 /* A small replay of the bundled model: what each request takes over, and that it does not show. */
 #include "bench/replay_priv.h"
 
