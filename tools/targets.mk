@@ -9,7 +9,8 @@ test: all $(TEST_BINS) $(PROBE_BINS) ## build and run every test
 	$(PYTHON) tests/run.py --build $(BUILD)
 
 fast: $(FAST_BINS) ## the tests that need no model: units, ops
-	$(PYTHON) tests/run.py --build $(BUILD) --tag fast $(if $(SAN),--patience 5)
+	$(if $(CASES),RIPTIDE_TEST_CASES=$(CASES)) \
+	    $(PYTHON) tests/run.py --build $(BUILD) --tag fast $(if $(SAN),--patience 5)
 
 asan: ## the fast tests under the address and undefined behaviour sanitizers
 	$(SUB) BUILD=build/asan OPT=-O1 fast \
@@ -18,8 +19,8 @@ asan: ## the fast tests under the address and undefined behaviour sanitizers
 ubsan: ## the fast tests under the undefined behaviour sanitizer alone
 	$(SUB) BUILD=build/ubsan OPT=-O1 SAN="-fsanitize=undefined -fno-sanitize-recover=all" fast
 
-tsan: ## the fast tests under the thread sanitizer
-	$(SUB) BUILD=build/tsan OPT=-O1 SAN="-fsanitize=thread" fast
+tsan: ## the fast tests under the thread sanitizer, of each op the first 4 cases
+	$(SUB) BUILD=build/tsan OPT=-O1 SAN="-fsanitize=thread" CASES=4 fast
 
 clang: ## build everything with clang too (its warnings differ)
 	$(SUB) BUILD=build/clang CC=clang all tests
