@@ -1,3 +1,4 @@
+/* tags: slow */
 /* Profiles of the bundled model: stages are all there, and measuring changes nothing. */
 #include <stdlib.h>
 
