@@ -51,6 +51,7 @@ static void plan_memory(cycle *c)
     c->in.mem = dev_arena_take(&c->mem, c->in.n_bytes);
     c->out.mem = dev_arena_take(&c->mem, c->out.n_bytes);
     cycle_pending_plan(c);
+    cycle_masks_plan(c);
 }
 
 static status open_host(cycle *c, err *e)
@@ -64,7 +65,8 @@ static status open_host(cycle *c, err *e)
     c->rows.row_lane = c->rows.ids + T;
     c->rows.row_pos = c->rows.ids + 2 * T;
     c->rows.logit_row = c->rows.ids + 3 * T;
-    return cycle_pending_open(c, e);
+    TRY(cycle_pending_open(c, e));
+    return cycle_masks_open(c, e);
 }
 
 static status open_files(cycle *c, err *e)
@@ -152,6 +154,7 @@ status cycle_open(cycle **out, const cycle_options *o, err *e)
 void cycle_close(cycle *c)
 {
     if (!c) return;
+    cycle_masks_close(c);
     draft_close(c->drafter);
     model_close(c->target);
     if (c->be) {

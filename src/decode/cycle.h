@@ -85,6 +85,15 @@ typedef struct {
 /* Run slices of several slots in one pass. Rows in all <= prefill_rows. */
 status cycle_prefill(cycle *c, const cycle_slice *slices, int n);
 
+/* What the next tokens of a lane may be. `fill` writes masks in the form of the op `sample`: row i
+ * of [n + 1, (V + 31) / 32] is for the token behind the anchor and proposals[0 .. i), n at most
+ * n_draft. Rows behind a proposal that its own row forbids are never looked at, but must be there.
+ * Thread: one of the cycle's own, while cycle_step runs the target; never two at a time. */
+typedef struct {
+    void (*fill)(void *ctx, const int32_t *proposals, int n, uint32_t *rows);
+    void *ctx;
+} cycle_mask;
+
 typedef struct {
     int slot;
     int32_t anchor; /* last token of the sequence, not yet in the cache */
@@ -93,6 +102,7 @@ typedef struct {
     int max_new;    /* tokens that may still be emitted, >= 1; also an upper bound on what
                      * the slot's KV blocks must hold: pos + min(n_draft, max_new - 1) + 1 */
     bool wants_logprobs;
+    cycle_mask mask; /* fill NULL: any token; else the slot's policy must say has_mask */
 } cycle_lane;
 
 typedef struct {

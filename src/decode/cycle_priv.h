@@ -3,6 +3,7 @@
 #define RIPTIDE_DECODE_CYCLE_PRIV_H
 
 #include "backend/dev_arena.h"
+#include "base/thread.h"
 #include "decode/cycle.h"
 #include "decode/draft_priv.h"
 
@@ -39,6 +40,20 @@ typedef struct {
     int n_rows, n_cycles; /* that wait; cycles they are from */
 } cycle_pending;
 
+/* Masks of the verify rows (cycle_mask.c). */
+typedef struct {
+    dev_buf mem;    /* u32 [max_rows, n_words] */
+    uint32_t *host; /* owned, its image */
+    int n_words;
+    int max_rows;
+    thread helper;
+    mutex lock; /* protects what follows; valid with has_lock */
+    cond wake;  /* either side waits for the other */
+    bool has_lock, is_due, is_stopping;
+    const cycle_lane *lanes; /* of the masks that are due [n_lanes] */
+    int n_lanes;
+} cycle_masks;
+
 struct cycle {
     cycle_options opt;
     backend *be;
@@ -55,6 +70,7 @@ struct cycle {
     cycle_outputs out;
     cycle_rows rows;
     cycle_pending pending;
+    cycle_masks masks;
     int n_drafting, widest; /* of the uploaded inputs: lanes with proposals, most of one lane */
     int64_t ctx_begin[64];  /* by slot: first position whose context is in the rings */
 };
@@ -63,6 +79,9 @@ struct cycle {
  * (max_context, max_draft), and give the target's options that follow. */
 model_options cycle_size_model(cycle_options *o, const arch_target *target,
                                const arch_draft *drafter);
+
+/* The proposals of the d-th lane with any, on the host. */
+const int32_t *cycle_proposals(const cycle *c, int d);
 
 /* A view of n 32-bit words of a region. */
 dev_buf cycle_view(dev_buf mem, int64_t offset, int64_t n);
@@ -79,6 +98,15 @@ draft_request cycle_draft_request(const cycle *c);
  * ids in its place. Only for measuring. */
 typedef enum { CYCLE_DRAFT, CYCLE_VERIFY } cycle_half;
 status cycle_run_half(cycle *c, const cycle_lane *lanes, int L, cycle_half half);
+
+/* cycle_mask.c: take from c->mem; open what is on the host, the helper thread too; close it. */
+void cycle_masks_plan(cycle *c);
+status cycle_masks_open(cycle *c, err *e);
+void cycle_masks_close(cycle *c);
+/* Let the helper fill the masks of a cycle whose proposals, if any, are in c->out.host. */
+void cycle_masks_begin(cycle *c, const cycle_lane *lanes, int L);
+/* Wait for it; the masks are in c->masks.host then. */
+void cycle_masks_wait(cycle *c);
 
 /* cycle_pending.c: take from c->mem; the bytes taken; open what is on the host. */
 void cycle_pending_plan(cycle *c);

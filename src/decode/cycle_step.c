@@ -197,8 +197,11 @@ static status upload_rows(cycle *c, const cycle_lane *lanes, int L, bool advance
 }
 
 typedef struct {
-    bool has_proposals, wants_logprobs;
+    bool has_proposals, wants_logprobs, has_masks;
 } cycle_kind;
+
+/* With masks a cycle is enqueued in parts: proposals have to come to the host, masks back. */
+typedef enum { PART_WHOLE, PART_PROPOSE, PART_FORWARD, PART_JUDGE } cycle_part;
 
 static status sample_and_accept(cycle *c, int L, cycle_kind kind)
 {
@@ -214,6 +217,7 @@ static status sample_and_accept(cycle *c, int L, cycle_kind kind)
                      .token = cycle_view(o->mem, o->token, T),
                      .M = rows->T,
                      .V = V};
+    if (kind.has_masks) a.mask = cycle_view(c->masks.mem, 0, T * c->masks.n_words);
     if (kind.wants_logprobs) {
         a.logprob = cycle_view(o->mem, o->logprob, T);
         a.top_ids = cycle_view(o->mem, o->top_ids, T * OPS_TOP_LOGPROBS);
@@ -236,32 +240,79 @@ static status propose(cycle *c)
     return draft_propose(c->drafter, c->target, &r);
 }
 
-/* All of a cycle but the draft's pass. */
-static status verify(cycle *c, int L, cycle_kind kind)
+/* From the target's logits to the end of the cycle. */
+static status judge(cycle *c, int L, cycle_kind kind)
 {
     dev_buf n_commit = cycle_view(c->out.mem, c->out.n_commit, L);
-    TRY(model_forward(c->target));
     TRY(sample_and_accept(c, L, kind));
     if (!kind.has_proposals) return ERR_OK; /* the draft's context waits: cycle_pending.c */
     TRY(model_commit(c->target, n_commit));
     return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), n_commit);
 }
 
-static status enqueue(cycle *c, int L, cycle_kind kind)
+/* All of a cycle but the draft's pass. */
+static status verify(cycle *c, int L, cycle_kind kind)
 {
+    TRY(model_forward(c->target));
+    return judge(c, L, kind);
+}
+
+static status enqueue(cycle *c, int L, cycle_kind kind, cycle_part part)
+{
+    switch (part) {
+    case PART_PROPOSE: return propose(c);
+    case PART_FORWARD: return model_forward(c->target);
+    case PART_JUDGE: return judge(c, L, kind);
+    case PART_WHOLE: break;
+    }
     if (kind.has_proposals) TRY(propose(c));
     return verify(c, L, kind);
 }
 
 /* Everything a captured graph depends on beside device data. */
-static uint64_t graph_key(const cycle *c, int L, cycle_kind kind)
+static uint64_t graph_key(const cycle *c, int L, cycle_kind kind, cycle_part part)
 {
     const ops_rows *rows = model_rows(c->target);
     uint64_t length = 0;
     for (int64_t n = rows->max_len; n > OPS_BLOCK; n /= 2) length++;
     return 1u | (uint64_t)kind.has_proposals << 1 | (uint64_t)kind.wants_logprobs << 2 |
-           (uint64_t)L << 8 | (uint64_t)rows->T << 16 | (uint64_t)rows->max_rows << 32 |
-           length << 40 | (uint64_t)c->n_drafting << 48;
+           (uint64_t)part << 4 | (uint64_t)L << 8 | (uint64_t)rows->T << 16 |
+           (uint64_t)rows->max_rows << 32 | length << 40 | (uint64_t)c->n_drafting << 48;
+}
+
+static status run_part(cycle *c, int L, cycle_kind kind, cycle_part part)
+{
+    const backend_ops *op = c->be->ops;
+    uint64_t key = graph_key(c, L, kind, part);
+    if (op->graph_replay(c->be, key)) return ERR_OK;
+    TRY(op->graph_begin(c->be, key));
+    TRY(enqueue(c, L, kind, part));
+    return op->graph_end(c->be);
+}
+
+const int32_t *cycle_proposals(const cycle *c, int d)
+{
+    return (const int32_t *)(const void *)(c->out.host + c->out.proposals) + d * c->widest;
+}
+
+/* The masks are made while the target runs; who makes them must be done before anyone returns. */
+static status run_masked(cycle *c, const cycle_lane *lanes, int L, cycle_kind kind)
+{
+    const backend_ops *op = c->be->ops;
+    const cycle_outputs *o = &c->out;
+    int64_t n = (int64_t)c->n_drafting * c->widest;
+    if (kind.has_proposals) {
+        TRY(run_part(c, L, kind, PART_PROPOSE));
+        TRY(op->download(c->be, o->host + o->proposals, cycle_view(o->mem, o->proposals, n),
+                         n * 4));
+    }
+    cycle_masks_begin(c, lanes, L);
+    status st = run_part(c, L, kind, PART_FORWARD);
+    cycle_masks_wait(c);
+    TRY(st);
+    int64_t n_bytes = (int64_t)model_rows(c->target)->T * c->masks.n_words * 4;
+    TRY(op->upload(c->be, c->masks.mem, c->masks.host, n_bytes));
+    return run_part(c, L, kind, PART_JUDGE);
 }
 
 /* The result of lane l, the d-th with proposals when it has any. */
@@ -271,7 +322,6 @@ static void read_result(const cycle *c, const cycle_lane *lane, int l, int d, bo
     const cycle_outputs *o = &c->out;
     const int32_t *n_commit = (const int32_t *)(const void *)(o->host + o->n_commit);
     const int32_t *emitted = (const int32_t *)(const void *)(o->host + o->emitted);
-    const int32_t *proposals = (const int32_t *)(const void *)(o->host + o->proposals);
     const float *logprob = (const float *)(const void *)(o->host + o->logprob);
     const int32_t *top_ids = (const int32_t *)(const void *)(o->host + o->top_ids);
     const float *top_lp = (const float *)(const void *)(o->host + o->top_logprobs);
@@ -281,7 +331,7 @@ static void read_result(const cycle *c, const cycle_lane *lane, int l, int d, bo
     out->n_accepted = 0;
     memcpy(out->ids, emitted + l * OPS_ROWS_MAX, sizeof out->ids);
     for (int i = 0; i < lane->n_draft; i++) {
-        out->proposals[i] = proposals[d * c->widest + i];
+        out->proposals[i] = cycle_proposals(c, d)[i];
         if (out->n_accepted == i && i < out->n && out->proposals[i] == out->ids[i])
             out->n_accepted++;
     }
@@ -295,22 +345,18 @@ static void read_result(const cycle *c, const cycle_lane *lane, int l, int d, bo
 
 status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
 {
-    cycle_kind kind = {false, false};
+    cycle_kind kind = {false, false, false};
     for (int l = 0; l < L; l++) {
         DASSERT(lanes[l].n_draft >= 0 && lanes[l].n_draft <= c->max_draft);
         if (lanes[l].n_draft > 0) kind.has_proposals = true;
         if (lanes[l].wants_logprobs) kind.wants_logprobs = true;
+        if (lanes[l].mask.fill) kind.has_masks = true;
     }
     /* With one row a lane that row is always right, so states may move at once. */
     if (kind.has_proposals) TRY(cycle_pending_flush(c));
     TRY(upload_rows(c, lanes, L, !kind.has_proposals));
     TRY(cycle_upload_inputs(c, lanes, L));
-    uint64_t key = graph_key(c, L, kind);
-    if (!c->be->ops->graph_replay(c->be, key)) {
-        TRY(c->be->ops->graph_begin(c->be, key));
-        TRY(enqueue(c, L, kind));
-        TRY(c->be->ops->graph_end(c->be));
-    }
+    TRY(kind.has_masks ? run_masked(c, lanes, L, kind) : run_part(c, L, kind, PART_WHOLE));
     TRY(c->be->ops->download(c->be, c->out.host, c->out.mem,
                              kind.wants_logprobs ? c->out.n_bytes : c->out.n_small));
     for (int l = 0, d = 0; l < L; l++) {
@@ -326,7 +372,7 @@ status cycle_run_half(cycle *c, const cycle_lane *lanes, int L, cycle_half half)
     cycle_kind kind = {.has_proposals = true};
     TRY(upload_rows(c, lanes, L, false));
     TRY(cycle_upload_inputs(c, lanes, L));
-    uint64_t key = graph_key(c, L, kind) | (uint64_t)(1 + half) << 62;
+    uint64_t key = graph_key(c, L, kind, PART_WHOLE) | (uint64_t)(1 + half) << 62;
     if (!op->graph_replay(c->be, key)) {
         TRY(op->graph_begin(c->be, key));
         TRY(half == CYCLE_DRAFT ? propose(c) : verify(c, L, kind));

@@ -85,6 +85,7 @@ status engine_open(engine **out, const engine_options *o, err *err_out)
     e->next_id = 1;
     e->waiting_end = &e->waiting;
     mutex_init(&e->lock);
+    mutex_init(&e->constraint_lock);
     cond_init(&e->wake);
     status s = open_parts(e, err_out);
     if (s != ERR_OK) {
@@ -119,11 +120,13 @@ void engine_close(engine *e)
     engine_stop(e);
     finish_everything(e);
     engine_cache_close(e);
+    constraint_vocab_close(e->constraints);
     tokenizer_close(e->tok);
     cycle_close(e->cycle);
     mem_free(e->widths);
     cond_fini(&e->wake);
     mutex_fini(&e->lock);
+    mutex_fini(&e->constraint_lock);
     mem_free(e);
 }
 
@@ -153,6 +156,12 @@ static status check_request(const engine *e, const engine_request *r, policy *p,
         return err_set(err_out, ERR_LIMIT, "context_length_exceeded", -1,
                        "the prompt has %d tokens, the context holds %lld", r->n_ids,
                        (long long)e->info.max_context);
+    if (r->grammar && r->policy.ignore_eos)
+        return err_set(err_out, ERR_INVALID, "ignore_eos", -1,
+                       "an answer with a grammar ends where the grammar does");
+    if (r->has_reasoning_limit && r->reasoning_most < 0)
+        return err_set(err_out, ERR_INVALID, "reasoning_most", -1, "%lld, want >= 0",
+                       (long long)r->reasoning_most);
     for (int i = 0; i < r->n_ids; i++)
         if (r->ids[i] < 0 || r->ids[i] >= V)
             return err_set(err_out, ERR_INVALID, "prompt", i, "token id %d is not below %d",
@@ -176,6 +185,7 @@ static status make_choices(engine *e, request *r, int n, sequence **first, seque
     sequence *head = NULL, **at = &head;
     for (int i = 0; i < n; i++) {
         status s = sequence_new(at, r, i, tokenizer_vocab(e->tok), err_out);
+        if (s == ERR_OK) s = engine_constrain(e, *at, err_out);
         if (s != ERR_OK) {
             free_list(head);
             return s;

@@ -8,6 +8,7 @@
 #define RIPTIDE_ENGINE_ENGINE_H
 
 #include "engine/event.h"
+#include "grammar/grammar.h"
 #include "sample/policy.h"
 #include "token/tokenizer.h"
 
@@ -73,9 +74,21 @@ typedef struct {
     int n; /* choices, 1..64; each draws with its own noise */
     bool wants_logprobs;
     bool keeps_special; /* special tokens are shown in text */
+    /* What the answer must be; held until the request ends. NULL: anything. It begins behind the
+     * reasoning; once it is complete only an end token can follow. Not with policy.ignore_eos. A
+     * choice that comes past the limits of grammar.h fails with LIMIT, where "grammar". */
+    grammar *grammar;
+    bool starts_in_reasoning; /* the prompt left reasoning (`<think>`) open */
+    bool has_reasoning_limit; /* after reasoning_most tokens of reasoning its end token comes */
+    int64_t reasoning_most;
+    bool ends_loops; /* likewise when the reasoning goes round (grammar/repeat_priv.h) */
     engine_event_fn *on_event;
     void *ctx;
 } engine_request;
+
+/* Take what requests with a grammar need (some 35 MB at 250,000 tokens), unless it is there. The
+ * first such request does so otherwise, on the submitting thread. Thread: any. */
+status engine_prepare_grammars(engine *e, err *err_out);
 
 /* Queue a request.
  *

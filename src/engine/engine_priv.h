@@ -16,9 +16,11 @@ struct engine {
     cycle *cycle;
     tokenizer *tok;
     reuse *reuse;
-    snapshots *snapshots; /* NULL with the prompt cache off */
-    int window_blocks;    /* of a snapshot */
-    int32_t turn_id;      /* the token that begins a message, or -1 */
+    snapshots *snapshots;          /* NULL with the prompt cache off */
+    int window_blocks;             /* of a snapshot */
+    int32_t turn_id;               /* the token that begins a message, or -1 */
+    mutex constraint_lock;         /* protects the next one being made */
+    constraint_vocab *constraints; /* owned; NULL until a request has any */
     engine_info info;
     const char *draft_name;
     int width;            /* most proposals a cycle */
@@ -49,6 +51,9 @@ struct engine {
 
 /* engine_step.c: one step; true when something was done. */
 bool engine_run_step(engine *e);
+
+/* engine_constraint.c: what the tokens of a sequence may be. Any thread. */
+status engine_constrain(engine *e, sequence *s, err *err_out);
 
 /* Give the sequence's slot and blocks back, send its FINISH, free it. Engine thread. */
 void engine_finish_sequence(engine *e, sequence *s, engine_finish reason, const err *error);

@@ -199,19 +199,46 @@ static bool is_eos(const engine *e, const sequence *s, int32_t id)
     return false;
 }
 
-/* Take in what a cycle emitted for one lane, which it may have taken over a block boundary. */
-static status advance(engine *e, sequence *s, const cycle_result *r, bool crossed)
+/* The tokens that the constraint allows; what comes behind them was drawn from a mask that says
+ * nothing, or against a bias that leaves nothing. */
+static int n_allowed(const sequence *s, const cycle_result *r)
 {
+    return s->constraint ? constraint_take(s->constraint, r->ids, r->n) : r->n;
+}
+
+static void fail_constraint(engine *e, sequence *s)
+{
+    err failure;
+    err_set(&failure, ERR_LIMIT, "grammar", -1,
+            "no token can follow: the text is past the grammar's limits (%d readings at a time, "
+            "%d levels), or logit_bias forbids what is left",
+            GRAMMAR_THREADS_MOST, GRAMMAR_DEPTH_MOST);
+    engine_finish_sequence(e, s, ENGINE_FAILED, &failure);
+}
+
+/* Take in what a cycle emitted for one lane, which it may have taken over a block boundary. */
+static status advance(engine *e, sequence *s, cycle_result *r, bool crossed)
+{
+    int n_made = r->n;
+    r->n = n_allowed(s, r);
     s->usage.cycles++;
     s->usage.drafted += r->n_drafted;
     s->usage.accepted += r->n_accepted;
     s->usage.decode_ms = clock_ms_since(s->decode_ns);
+    if (r->n == 0) {
+        fail_constraint(e, s);
+        return ERR_OK;
+    }
     bool ends = is_eos(e, s, r->ids[r->n - 1]);
     int n_used;
     bool is_cut = sequence_emit(s, r, ends, &n_used);
     s->pos += r->n;
     s->anchor = r->ids[r->n - 1];
     reuse_advance(e->reuse, r->n);
+    if (r->n < n_made) {
+        fail_constraint(e, s);
+        return ERR_OK;
+    }
     if (crossed) TRY(engine_cache_cross(e, s));
     if (is_cut)
         engine_finish_sequence(e, s, ENGINE_STOP_STRING, NULL);
@@ -249,6 +276,8 @@ static bool decode(engine *e)
                                     .n_draft = width,
                                     .max_new = max_new,
                                     .wants_logprobs = s->req->wants_logprobs};
+        if (s->constraint && constraint_is_needed(s->constraint, width))
+            e->step[L - 1].mask = (cycle_mask){constraint_fill, s->constraint};
     }
     if (L == 0) return false;
     if (e->opt.guards_steps) mem_guard_begin("decode step");

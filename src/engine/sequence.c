@@ -39,6 +39,10 @@ status request_new(request **out, const engine_request *from, int64_t max_tokens
     r->max_tokens = max_tokens;
     r->wants_logprobs = from->wants_logprobs;
     r->keeps_special = from->keeps_special;
+    r->grammar = from->grammar ? grammar_hold(from->grammar) : NULL;
+    r->starts_in_reasoning = from->starts_in_reasoning;
+    r->reasoning_most = from->has_reasoning_limit ? from->reasoning_most : -1;
+    r->ends_loops = from->ends_loops;
     r->on_event = from->on_event;
     r->ctx = from->ctx;
     status s = r->ids && r->policy.bias
@@ -55,6 +59,7 @@ status request_new(request **out, const engine_request *from, int64_t max_tokens
 void request_free(request *r)
 {
     if (!r) return;
+    grammar_close(r->grammar);
     arena_fini(&r->mem);
     mem_free(r);
 }
@@ -95,6 +100,7 @@ void sequence_free(sequence *s)
     mem_free(s->blocks);
     mem_free(s->new_ids);
     mem_free(s->logprobs);
+    constraint_close(s->constraint);
     stop_fini(&s->stop);
     buf_fini(&s->raw);
     buf_fini(&s->text);
@@ -114,6 +120,7 @@ sample_policy sequence_policy(const sequence *s, const int32_t *eos, int n_eos, 
         .repetition = (float)p->repetition,
         .presence = (float)p->presence,
         .frequency = (float)p->frequency,
+        .has_mask = s->constraint != NULL,
     };
     for (int i = 0; i < p->n_bias; i++) {
         float v = p->bias[i].value;

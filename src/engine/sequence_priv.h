@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "decode/cycle.h"
 #include "engine/engine.h"
+#include "grammar/constraint.h"
 #include "sample/stop.h"
 #include "token/detok.h"
 
@@ -24,6 +25,9 @@ struct request {
     const str *stop;
     int n_stop;
     bool wants_logprobs, keeps_special;
+    grammar *grammar; /* held, or NULL */
+    bool starts_in_reasoning, ends_loops;
+    int64_t reasoning_most; /* -1: no limit */
     engine_event_fn *on_event;
     void *ctx;
     int n_left; /* choices not yet finished; engine thread */
@@ -55,6 +59,7 @@ struct sequence {
     stop stop;
     buf raw, text;            /* reused for every event */
     engine_logprob *logprobs; /* owned [OPS_ROWS_MAX] when wanted */
+    constraint *constraint;   /* owned; NULL: any token may come */
     engine_usage usage;
     int64_t submitted_ns, prefill_ns, decode_ns; /* when each stage began */
 };

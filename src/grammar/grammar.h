@@ -84,7 +84,10 @@ typedef struct {
 status grammar_open_tools(grammar **g, const grammar_tools_wish *w, const grammar_json_options *opt,
                           grammar_notes *notes, err *e);
 
-void grammar_close(grammar *g); /* NULL is fine; no state of it may be open */
+/* One more owner of g, which is returned; each closes it. Thread: any, as for closing. */
+grammar *grammar_hold(grammar *g);
+/* NULL is fine. With the last owner's call it is gone: no state of it may be open then. */
+void grammar_close(grammar *g);
 
 /* The bytes of a vocabulary as a tree, and caches of masks. One for a model; its memory is taken
  * at open, some 35 MB for 250,000 tokens. A state takes about 0.7 MB and 16 KB a step of history.

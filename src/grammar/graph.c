@@ -65,9 +65,15 @@ status graph_open(grammar **out, err *e)
     return ERR_OK;
 }
 
+grammar *grammar_hold(grammar *g)
+{
+    atomic_fetch_add(&g->n_more_holders, 1);
+    return g;
+}
+
 void grammar_close(grammar *g)
 {
-    if (!g) return;
+    if (!g || atomic_fetch_sub(&g->n_more_holders, 1) > 0) return;
     mem_free(g->nodes);
     mem_free(g->alts);
     mem_free(g->bytes);

@@ -7,6 +7,8 @@
 #ifndef RIPTIDE_GRAMMAR_GRAPH_PRIV_H
 #define RIPTIDE_GRAMMAR_GRAPH_PRIV_H
 
+#include <stdatomic.h>
+
 #include "grammar/grammar.h"
 #include "grammar/leaf_priv.h"
 
@@ -42,6 +44,7 @@ struct grammar {
     uint32_t start;
     int64_t work;    /* left of LEAF_WORK_MOST */
     uint64_t serial; /* different for each grammar of the process */
+    atomic_int n_more_holders;
     status failed;
     err error;
 };
