@@ -62,8 +62,8 @@ void profile_print_head(const profile_context *x)
            x->p->widths ? "as many as pay up to " : "", x->r->width, x->r->temperature);
     if (x->p->widths) print_costs(&x->p->widths->costs);
     printf("weights %.3f GB, draft %.3f GB, kv %.3f GB, states %.3f GB\n",
-           (double)m.target.weights * 1e-9, (double)m.draft * 1e-9, (double)m.target.kv * 1e-9,
-           (double)m.target.states * 1e-9);
+           (double)m.target.weights * 1e-9, (double)m.draft_weights * 1e-9,
+           (double)(m.target.kv + m.draft_kv) * 1e-9, (double)m.target.states * 1e-9);
     printf("measured here: read %.1f GB/s, %.2f T operations/s; a waited op %.1f us\n",
            x->peak.read * 1e-9, x->peak.n_ops * 1e-12, x->overhead_ns * 1e-3);
     if (x->peak.copied > 0) printf("copy (read and write) %.1f GB/s\n", x->peak.copied * 1e-9);
@@ -186,8 +186,9 @@ static void put_settings(json_writer *w, const profile_context *x)
     put_text(w, "kv_format", formats[o->kv]);
     put_double(w, "temperature", x->r->temperature);
     put_int(w, "weight_bytes", m.target.weights);
-    put_int(w, "draft_bytes", m.draft);
+    put_int(w, "draft_bytes", m.draft_weights);
     put_int(w, "kv_bytes", m.target.kv);
+    put_int(w, "draft_kv_bytes", m.draft_kv);
     put_int(w, "state_bytes", m.target.states);
     json_close_object(w);
     json_key(w, "peak");

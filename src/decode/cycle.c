@@ -187,8 +187,12 @@ model *cycle_model(const cycle *c)
 
 cycle_memory cycle_bytes(const cycle *c)
 {
-    int64_t drafter = c->has_draft ? draft_bytes(c->drafter) + cycle_pending_bytes(c) : 0;
-    return (cycle_memory){model_bytes(c->target), drafter};
+    cycle_memory m = {.target = model_bytes(c->target)};
+    if (!c->has_draft) return m;
+    m.draft_weights = draft_weight_bytes(c->drafter);
+    m.draft_kv = draft_kv_bytes(c->drafter);
+    m.draft_scratch = draft_scratch_bytes(c->drafter) + cycle_pending_bytes(c);
+    return m;
 }
 
 bool cycle_has_draft(const cycle *c)

@@ -37,7 +37,7 @@ typedef struct {
 /* Sizes by purpose, in bytes. */
 typedef struct {
     model_memory target;
-    int64_t draft;
+    int64_t draft_weights, draft_kv, draft_scratch;
 } cycle_memory;
 
 /* Returns  what load, backend and model return; INVALID when draft and target do not fit */

@@ -94,9 +94,22 @@ int draft_window(const draft *d)
     return d->arch.window;
 }
 
-int64_t draft_bytes(const draft *d)
+int64_t draft_weight_bytes(const draft *d)
 {
-    return d->weight_bytes + d->mem.mem.n_bytes;
+    return d->weight_bytes;
+}
+
+int64_t draft_kv_bytes(const draft *d)
+{
+    int64_t n = 0;
+    for (int i = 0; i < d->n_layers; i++)
+        n += d->layers[i].ring.k.n_bytes + d->layers[i].ring.v.n_bytes;
+    return n;
+}
+
+int64_t draft_scratch_bytes(const draft *d)
+{
+    return d->mem.mem.n_bytes - draft_kv_bytes(d);
 }
 
 backend_limits draft_limits(const draft *d)

@@ -26,7 +26,10 @@ int draft_block(const draft *d); /* B */
 /* Positions a row of context can still be seen from: a prompt position older than this before
  * the anchor need not be computed; 0 = all are needed. */
 int draft_window(const draft *d);
-int64_t draft_bytes(const draft *d); /* weights + rings + scratch on the device */
+/* On the device. */
+int64_t draft_weight_bytes(const draft *d);
+int64_t draft_kv_bytes(const draft *d); /* the rings */
+int64_t draft_scratch_bytes(const draft *d);
 
 /* As model_limits. */
 backend_limits draft_limits(const draft *d);

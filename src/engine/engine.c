@@ -71,8 +71,9 @@ static void fill_info(engine *e)
         .weight_bytes = mem.target.weights,
         .kv_bytes = mem.target.kv,
         .state_bytes = mem.target.states,
-        .scratch_bytes = mem.target.scratch,
-        .draft_bytes = mem.draft,
+        .scratch_bytes = mem.target.scratch + mem.draft_scratch,
+        .draft_bytes = mem.draft_weights,
+        .draft_kv_bytes = mem.draft_kv,
         .cache_bytes = e->snapshots ? snapshots_bytes(e->snapshots) : 0,
     };
 }

@@ -57,7 +57,8 @@ typedef struct {
     int n_eos;
     str chat_template, bos_token, eos_token;
     policy defaults; /* generation_config over neutral */
-    int64_t weight_bytes, kv_bytes, state_bytes, scratch_bytes, draft_bytes, cache_bytes;
+    int64_t weight_bytes, draft_bytes, kv_bytes, draft_kv_bytes, state_bytes, scratch_bytes;
+    int64_t cache_bytes;
 } engine_info;
 const engine_info *engine_about(const engine *e);
 const tokenizer *engine_tokenizer(const engine *e);

@@ -73,12 +73,13 @@ static double mib(int64_t bytes)
 static void print_plan(const engine_info *about, double load_ms)
 {
     fprintf(stderr,
-            "%s (%s) on %s%s%s in %.1f s: weights %.0f MiB, draft %.0f, KV %.0f, states %.0f, "
-            "scratch %.0f, prompt cache %.0f\n",
+            "%s (%s) on %s%s%s in %.1f s: weights %.0f MiB and %.0f of the draft, KV %.0f and "
+            "%.0f of the draft, states %.0f, scratch %.0f, prompt cache %.0f\n",
             about->model_name, about->format, about->backend,
             about->isa && about->isa[0] ? " " : "", about->isa ? about->isa : "", load_ms / 1000,
             mib(about->weight_bytes), mib(about->draft_bytes), mib(about->kv_bytes),
-            mib(about->state_bytes), mib(about->scratch_bytes), mib(about->cache_bytes));
+            mib(about->draft_kv_bytes), mib(about->state_bytes), mib(about->scratch_bytes),
+            mib(about->cache_bytes));
 }
 
 /* The line that scripts wait for, and one to try. */

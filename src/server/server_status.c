@@ -70,6 +70,7 @@ ABOUT(max_context)
 ABOUT(weight_bytes)
 ABOUT(draft_bytes)
 ABOUT(kv_bytes)
+ABOUT(draft_kv_bytes)
 ABOUT(state_bytes)
 ABOUT(cache_bytes)
 ABOUT(scratch_bytes)
@@ -121,7 +122,8 @@ static const metric metrics[] = {
     {"cache", "kept_states", NOW, "of these, in use", get_cache_n_kept_states},
     {"memory", "weight_bytes", NOW, "weights of the model", get_weight_bytes},
     {"memory", "draft_bytes", NOW, "weights of the draft", get_draft_bytes},
-    {"memory", "kv_bytes", NOW, "keys and values", get_kv_bytes},
+    {"memory", "kv_bytes", NOW, "keys and values of the model", get_kv_bytes},
+    {"memory", "draft_kv_bytes", NOW, "keys and values of the draft", get_draft_kv_bytes},
     {"memory", "state_bytes", NOW, "states of the lanes", get_state_bytes},
     {"memory", "cache_bytes", NOW, "kept states", get_cache_bytes},
     {"memory", "scratch_bytes", NOW, "work buffers", get_scratch_bytes},

@@ -6,14 +6,20 @@
 
 enum { HUGE_PAGE = 2 << 20, CHUNK_BYTES = 32 << 20 };
 
-void *cpu_mem_new(int64_t n_bytes)
+static void *huge_new(int64_t n_bytes)
 {
-    if (n_bytes < 2 * HUGE_PAGE) return mem_new_aligned((size_t)n_bytes, 64);
     void *p = mem_new_aligned((size_t)n_bytes, HUGE_PAGE);
 #ifdef MADV_HUGEPAGE
     if (p) (void)madvise(p, (size_t)n_bytes, MADV_HUGEPAGE); /* a wish: small pages do too */
 #endif
     return p;
+}
+
+/* A small model's buffers are a few hundred KiB each and mostly hold a few rows: on huge pages the
+ * first row of each would make all of it resident. */
+void *cpu_mem_new(int64_t n_bytes)
+{
+    return n_bytes < CHUNK_BYTES ? mem_new_aligned((size_t)n_bytes, 64) : huge_new(n_bytes);
 }
 
 struct cpu_chunk {
@@ -26,7 +32,7 @@ static cpu_chunk *chunk_new(int64_t n_bytes)
 {
     cpu_chunk *c = mem_new(sizeof *c);
     if (!c) return NULL;
-    c->mem = cpu_mem_new(n_bytes);
+    c->mem = huge_new(n_bytes);
     c->cap = n_bytes;
     if (c->mem) return c;
     mem_free(c);
