@@ -113,8 +113,8 @@ typedef struct {
 /* One position of one value head:
  *   S <- exp(g) S;  m = S^T k;  d = beta (v - m);  S <- S + k d^T;  o = S^T q
  * m and o are sums in double over the f32 state; o is made when q is given. */
-static void step(float *S, const gdn_shape *s, double decay, double beta, const float *q,
-                 const float *k, const float *v, double *d, double *o)
+REF_HOT static void step(float *S, const gdn_shape *s, double decay, double beta, const float *q,
+                         const float *k, const float *v, double *d, double *o)
 {
     int dv = s->dv;
     memset(d, 0, (size_t)dv * sizeof *d);

@@ -46,6 +46,16 @@ int64_t ref_moe_own(int64_t T, int64_t E, int K, int64_t F, int64_t shared_F);
 int64_t ref_moe_shared(int64_t T, int X, int K, int64_t F, int64_t shared_F);
 int64_t ref_sample_own(int64_t V);
 
+/* A function with hot loops: compiled for wider vectors too, and the machine's taken when the
+ * program starts. Each lane's operations keep their order and none are contracted, so the bits are
+ * the same. Not under sanitizers: the choice is made before they are set up. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define REF_HOT __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define REF_HOT
+#endif
+
 /* ref_row.c: weight rows and dot products. */
 enum {
     REF_ROWS = 4,  /* weight rows decoded at a time */

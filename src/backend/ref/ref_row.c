@@ -18,8 +18,8 @@ static float scale_at(const void *p, int64_t i, dtype type)
 
 /* A group of 4- or 8-bit codes, in two loops that a compiler turns into vector code: codes to
  * bytes, bytes to values. Product and sum are rounded apart, as quant.h says. */
-static void affine_group(const uint8_t *codes, int bits, int group, float scale, float bias,
-                         float *out)
+REF_HOT static void affine_group(const uint8_t *codes, int bits, int group, float scale, float bias,
+                                 float *out)
 {
     uint8_t nibbles[128];
     const uint8_t *q = codes;
@@ -52,7 +52,7 @@ void ref_row_decode(const tensor *t, int64_t i, float *out)
 }
 
 /* n is a multiple of 16, at most REF_RUN. */
-static double dot_run(const float *a, const float *b, int n)
+static inline __attribute__((always_inline)) double dot_run(const float *a, const float *b, int n)
 {
     float s[16] = {0};
     for (int k = 0; k < n; k += 16) {
@@ -65,7 +65,7 @@ static double dot_run(const float *a, const float *b, int n)
     return sum;
 }
 
-double ref_row_dot(const float *a, const float *b, int64_t n)
+REF_HOT double ref_row_dot(const float *a, const float *b, int64_t n)
 {
     double sum = 0;
     int64_t k = 0;
@@ -76,7 +76,7 @@ double ref_row_dot(const float *a, const float *b, int64_t n)
     return sum;
 }
 
-double ref_row_dot_double(const float *a, const float *b, int64_t n)
+REF_HOT double ref_row_dot_double(const float *a, const float *b, int64_t n)
 {
     double s[8] = {0}, sum = 0;
     int64_t k = 0;
