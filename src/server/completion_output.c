@@ -40,10 +40,6 @@ static void put_chunk(buf *out, const generation *g, const answer *c, str text,
     json_open_array(&w);
     put_choice(&w, c, text, finish_reason);
     json_close_array(&w);
-    if (g->request.includes_usage) {
-        json_key(&w, "usage");
-        json_null(&w);
-    }
     if (finish_reason) {
         json_key(&w, "timings");
         chat_write_timings(&w, c);

@@ -175,11 +175,8 @@ static const char *state_of(const answer *c)
 
 static void put_usage(json_writer *w, const generation *g, const answer *c)
 {
+    if (!c->is_done) return; /* the official types have no null here */
     json_key(w, "usage");
-    if (!c->is_done) {
-        json_null(w);
-        return;
-    }
     json_open_object(w);
     json_key(w, "input_tokens");
     json_int(w, g->n_prompt);

@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import Anthropic from '@anthropic-ai/sdk';
 import { finish, startServer, test } from './sdk_server.mjs';
+import { checkedFetch, counts } from './wire_schema.mjs';
 
 const server = await startServer('--api-key', 'secret');
-const client = new Anthropic({ apiKey: 'secret', baseURL: server.url, maxRetries: 0, timeout: 60000 });
+const client = new Anthropic({ apiKey: 'secret', baseURL: server.url, maxRetries: 0, timeout: 60000, fetch: checkedFetch });
 const model = 'mini-dense';
 const ask = (content) => [{ role: 'user', content }];
 const sum = { model, max_tokens: 300, temperature: 0, messages: ask('What is 12 + 30?') };
@@ -215,6 +216,11 @@ await test('errors', async () => {
   await assert.rejects(client.messages.create({ ...sum, messages: ask([{ type: 'image',
     source: { type: 'base64', media_type: 'image/png', data: 'AA==' } }]) }),
   (e) => e instanceof Anthropic.BadRequestError && /messages\/0\/content\/0/.test(e.message));
+});
+
+// The checks of wire_schema.mjs ran on every answer above; here that they did.
+await test('all_answers_were_checked', async () => {
+  for (const name of ['Message', 'MessageStreamEvent', 'MessageTokensCount']) assert.ok(counts[name] > 1, `${name}: ${counts[name]}`);
 });
 
 await test('stops_with_0', async () => {

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 import { finish, startServer, test } from './sdk_server.mjs';
+import { checkedFetch, counts } from './wire_schema.mjs';
 
 const server = await startServer('--api-key', 'secret');
-const client = new OpenAI({ apiKey: 'secret', baseURL: `${server.url}/v1`, maxRetries: 0, timeout: 60000 });
+const client = new OpenAI({ apiKey: 'secret', baseURL: `${server.url}/v1`, maxRetries: 0, timeout: 60000, fetch: checkedFetch });
 const model = 'mini-dense';
 const ask = (content) => [{ role: 'user', content }];
 const sum = { model, temperature: 0, messages: ask('What is 12 + 30?') };
@@ -267,6 +268,13 @@ await test('sixteen_at_a_time', async () => {
   const answers = await Promise.all(Array.from({ length: 16 }, (_, i) => client.chat.completions.create(
     { ...sum, stream: false, messages: ask(`What is ${i + 10} + 30?`), max_tokens: 48 })));
   for (const { choices } of answers) assert.ok(choices[0].message.content || choices[0].message.reasoning_content);
+});
+
+// The checks of wire_schema.mjs ran on every answer above; here that they did.
+await test('all_answers_were_checked', async () => {
+  for (const name of ['ChatCompletion', 'ChatCompletionChunk', 'Completion', 'Response', 'ResponseStreamEvent', 'Model']) {
+    assert.ok(counts[name] > 1, `${name}: ${counts[name]}`);
+  }
 });
 
 await test('stops_with_0', async () => {

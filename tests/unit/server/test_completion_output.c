@@ -55,10 +55,10 @@ TEST(a_stream_has_the_text_as_it_comes)
     f->g.request.includes_usage = true;
     chat_say(f, 0, "a\n", some, 1);
     assert_true(has("\"choices\":[{\"index\":0,\"text\":\"a\\n\",\"logprobs\":null,"
-                    "\"finish_reason\":null}],\"usage\":null}\n\n"));
+                    "\"finish_reason\":null}]}\n\n"));
     chat_finish(f, 0, ENGINE_STOP);
     completion_put_finish(&f->g.out, &f->g, &f->answers[0]);
-    assert_true(has("\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null,"
+    assert_true(has("\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\"}],"
                     "\"timings\":{"));
     completion_put_usage(&f->g.out, &f->g);
     assert_true(has("\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1,"));
