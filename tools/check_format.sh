@@ -1,7 +1,7 @@
 #!/bin/sh
 # Whether every C, CUDA and header file of src, tests and bench is as .clang-format says; --fix makes it so.
 set -eu
-files=$(find src tests bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort)
+files=$(find src tests bench -name node_modules -prune -o \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) -print | LC_ALL=C sort)
 if ! command -v clang-format >/dev/null; then
     echo "check_format: clang-format is missing" >&2
     exit 1

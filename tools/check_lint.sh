@@ -9,7 +9,7 @@ gen=$(mktemp -d)
 trap 'rm -rf "$gen"' EXIT
 sh tools/build_id.sh "$gen/build_id.h"
 export gen
-files=$(find src tests bench -name '*.c' | LC_ALL=C sort)
+files=$(find src tests bench -name node_modules -prune -o -name '*.c' -print | LC_ALL=C sort)
 # Kernel files are read as for the widest instruction set; nothing is run.
 if echo "$files" | xargs -P 2 -n 10 sh -c 'clang-tidy --quiet "$@" -- -std=c11 -D_GNU_SOURCE \
     -Isrc -Itests -I"$gen" -isystem /usr/share/include/llhttp -Wall -Wextra $(uname -m | sed -n \
