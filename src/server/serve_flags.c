@@ -12,6 +12,7 @@ void serve_flags_init(serve_flags *f)
         .max_request_size = 128 << 20,
         .queue_size = QUEUE_DEFAULT,
         .stop_grace = GRACE_DEFAULT,
+        .response_store_size = RESPONSE_STORE_BYTES,
     };
     engine_flags_init(&f->engine, LANES_DEFAULT);
 }
@@ -65,6 +66,16 @@ void serve_flags_rows(serve_flags *f, option_row *rows)
          .min = 1,
          .max = 3600,
          .help = "seconds that running answers get after the first signal"},
+        {.name = "response-store",
+         .type = OPTION_TEXT,
+         .target = &f->response_store,
+         .help = "file in which /v1/responses are kept over a restart (default: in memory)"},
+        {.name = "response-store-size",
+         .type = OPTION_SIZE,
+         .target = &f->response_store_size,
+         .min = 0,
+         .max = (int64_t)1 << 40,
+         .help = "most bytes of them; the one not used for longest goes"},
     };
     _Static_assert(sizeof own / sizeof *own == SERVE_FLAG_ROWS - ENGINE_FLAG_ROWS, "rows");
     memcpy(rows + n, own, sizeof own);
@@ -128,6 +139,8 @@ status serve_flags_resolve(const serve_flags *f, arena *a, server_options *s, en
     o.port = (int)f->port;
     o.body_max = f->max_request_size;
     o.grace_ms = f->stop_grace * 1000;
+    o.response_store = f->response_store;
+    o.response_bytes = f->response_store_size;
     o.handles_signals = true;
     size_t twice = 2 * (size_t)f->max_request_size;
     if (o.limits.body_budget < twice) o.limits.body_budget = twice;

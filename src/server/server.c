@@ -29,6 +29,7 @@ server_options server_options_default(void)
         .keep_alive_ms = 2000,
         .grace_ms = 10000,
         .choices_max = 64,
+        .response_bytes = RESPONSE_STORE_BYTES,
     };
 }
 
@@ -267,7 +268,7 @@ static status open_parts(server *s, err *e)
     TRY(listener_open(&s->listener, &s->loop, s->opt.host, s->opt.port, &s->opt.limits, &service,
                       e));
     s->opt.access.is_loopback = s->listener.is_loopback;
-    return ERR_OK;
+    return response_store_open(&s->responses, s->opt.response_store, s->opt.response_bytes, e);
 }
 
 status server_open(server **out, const server_options *o, err *e)
@@ -277,7 +278,6 @@ status server_open(server **out, const server_options *o, err *e)
     s->opt = *o;
     s->opt.access.bind_name = str_from(o->host);
     s->created_s = clock_unix_s();
-    response_store_init(&s->responses, RESPONSE_STORE_BYTES);
     if (getentropy(&s->id_state, sizeof s->id_state) != 0) s->id_state = (uint64_t)clock_ns();
     status st = open_parts(s, e);
     if (st != ERR_OK) {
@@ -326,7 +326,7 @@ void server_close(server *s)
     }
     bridge_fini(&s->bridge);
     listener_fini(&s->listener);
-    response_store_fini(&s->responses);
+    response_store_close(&s->responses);
     template_close(s->template);
     mem_free(s);
 }

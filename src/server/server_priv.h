@@ -24,10 +24,12 @@ typedef struct {
     int64_t body_max; /* most bytes of a request's body */
     const str *names; /* [n_names] further names of the model */
     int n_names;
-    int64_t keep_alive_ms; /* a stream that is silent for so long sends a comment */
-    int64_t grace_ms;      /* running answers may end after the first stop */
-    bool handles_signals;  /* SIGINT and SIGTERM stop it */
-    int choices_max;       /* answers of one request, 1..64 */
+    int64_t keep_alive_ms;      /* a stream that is silent for so long sends a comment */
+    int64_t grace_ms;           /* running answers may end after the first stop */
+    bool handles_signals;       /* SIGINT and SIGTERM stop it */
+    int choices_max;            /* answers of one request, 1..64 */
+    const char *response_store; /* file of stored responses; NULL: in memory */
+    int64_t response_bytes;     /* most bytes of them */
 } server_options;
 server_options server_options_default(void);
 

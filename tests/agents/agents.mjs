@@ -53,7 +53,7 @@ function run(program, args, options) {
     } catch {} // it is gone
   };
   process.on('exit', kill);
-  const timer = setTimeout(kill, 300000);
+  const timer = setTimeout(kill, 900000);
   let text = '', errors = '';
   child.stdout.on('data', (bytes) => (text += bytes));
   child.stderr.on('data', (bytes) => (errors += bytes));

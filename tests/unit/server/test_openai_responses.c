@@ -1,4 +1,7 @@
 /* tags: slow, timeout=120 */
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "serve_fixture.h"
 
 static serve_fixture fixture, *const f = &fixture;
@@ -48,6 +51,31 @@ TEST(a_response_is_kept_until_it_is_deleted)
     serve_expect_text(a, "error/code", "previous_response_not_found");
     serve_expect_text(a, "error/param", "previous_response_id");
     serve_close(f);
+}
+
+TEST(a_file_of_responses_outlives_the_server)
+{
+    char folder[] = "/tmp/riptide-responses-XXXXXX", file[60], path[120], body[200];
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/store.db", folder);
+    server_options o = serve_options();
+    o.response_store = file;
+    serve_open(f, o, 1, 8, 512);
+    assert_int_equal(ask("{'input':'What is 12 + 30?','max_output_tokens':2}"), 200);
+    const json *a = serve_json(f);
+    int64_t n = serve_int(a, "usage/input_tokens");
+    snprintf(path, sizeof path, "/v1/responses/%.*s", STR_ARG(serve_text(a, "id")));
+    snprintf(body, sizeof body,
+             "{'input':'More.','max_output_tokens':1,'previous_response_id':'%s'}",
+             path + strlen("/v1/responses/"));
+    serve_close(f);
+    serve_open(f, o, 1, 8, 512);
+    assert_int_equal(serve_ask(f, "GET", path, NULL), 200);
+    assert_int_equal(ask(body), 200);
+    assert_true(serve_int(serve_json(f), "usage/input_tokens") > n + 3);
+    serve_close(f);
+    unlink(file);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 TEST(what_is_not_to_be_stored_is_not)
