@@ -4,12 +4,13 @@
  *
  * A prompt's round decodes the same tokens (the ids are compared) four times; its time is the
  * engine's own of decoding. Printed: tokens per second of both, their ratio over all rounds, the
- * median of the rounds' ratios, and the larger relative difference between the two rounds of one
- * side (spread).
+ * median of the rounds' ratios, the larger relative difference between the two halves of one side
+ * (spread); with several rounds a prompt also the ratio of what each prompt usually took (the
+ * median of its times on a side, which a disturbance of some of them does not move).
  *
  * Usage: width_abba MODEL [DRAFT_ROWS|auto [TOKENS [TEMPERATURE [ROUNDS [PROMPTS.json]]]]]
- *        DRAFT is MODEL-dflash2. With a file of prompts (tests/data/prompts.json) each of them is a
- *        round; else a prompt of 64 ids, ROUNDS times with other seeds. */
+ *        DRAFT is MODEL-dflash2. With a file of prompts (tests/data/prompts.json) each of them has
+ *        ROUNDS rounds; else prompts of 64 ids, one round each, ROUNDS times with other seeds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 #include "chat/template.h"
 #include "engine/engine.h"
 
-enum { ANSWER_MOST = 4096, ROUNDS_MOST = 512, PROMPT = 64 };
+enum { ANSWER_MOST = 4096, ROUNDS_MOST = 512, REPEATS_MOST = 32, PROMPT = 64 };
 
 typedef struct {
     int n;
@@ -34,8 +35,9 @@ typedef struct {
     int n_tokens;
     double temperature;
     double ms[2][2], tokens, drafted_rows, accepted, cycles; /* ms [side][round of the side] */
+    double usual[2]; /* ms [side]: medians over a prompt's times, summed over prompts */
     double ratio[ROUNDS_MOST];
-    int n_rounds;
+    int n_rounds, repeats;
 } contest;
 
 static void must(status s, const err *e)
@@ -72,7 +74,8 @@ static double decode_ms(engine *en, const contest *c, const int32_t *ids, int n,
     return out->usage.decode_ms;
 }
 
-static void play(contest *c, const int32_t *ids, int n, uint64_t seed)
+static void play_round(contest *c, const int32_t *ids, int n, uint64_t seed,
+                       double times[2][2 * REPEATS_MOST], int repeat)
 {
     static answer a, b;
     double ms[2][2];
@@ -89,10 +92,38 @@ static void play(contest *c, const int32_t *ids, int n, uint64_t seed)
     }
     ms[0][1] = decode_ms(c->plain, c, ids, n, seed, &a);
     for (int side = 0; side < 2; side++)
-        for (int i = 0; i < 2; i++) c->ms[side][i] += ms[side][i];
+        for (int i = 0; i < 2; i++) {
+            c->ms[side][i] += ms[side][i];
+            times[side][2 * repeat + i] = ms[side][i];
+        }
     c->tokens += a.n;
     if (c->n_rounds < ROUNDS_MOST)
         c->ratio[c->n_rounds++] = (ms[0][0] + ms[0][1]) / (ms[1][0] + ms[1][1]);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A short answer of each engine: costs of the widths are measured in an engine's first step. */
+static void warm_up(contest *c)
+{
+    static answer a;
+    int32_t id = 1;
+    decode_ms(c->plain, c, &id, 1, 1, &a);
+    decode_ms(c->drafted, c, &id, 1, 1, &a);
+}
+
+static void play(contest *c, const int32_t *ids, int n, uint64_t seed)
+{
+    double times[2][2 * REPEATS_MOST];
+    for (int i = 0; i < c->repeats; i++) play_round(c, ids, n, seed, times, i);
+    for (int side = 0; side < 2; side++) {
+        qsort(times[side], (size_t)(2 * c->repeats), sizeof(double), by_value);
+        c->usual[side] += (times[side][c->repeats - 1] + times[side][c->repeats]) / 2;
+    }
 }
 
 static void play_random(contest *c, int rounds)
@@ -161,12 +192,6 @@ static engine *open_engine(const char *model, const char *draft, int draft_rows)
     return en;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double spread(const double ms[2])
 {
     double low = ms[0] < ms[1] ? ms[0] : ms[1], high = ms[0] < ms[1] ? ms[1] : ms[0];
@@ -190,18 +215,24 @@ int main(int argc, char **argv)
     c.plain = open_engine(argv[1], NULL, -1);
     c.drafted = open_engine(argv[1], draft,
                             strcmp(rows, "auto") == 0 ? ENGINE_ROWS_AUTO : atoi(rows));
+    warm_up(&c);
+    int rounds = argc > 5 ? atoi(argv[5]) : 4;
+    if (rounds < 1 || (argc > 6 && rounds > REPEATS_MOST)) return 2;
+    c.repeats = argc > 6 ? rounds : 1;
     if (argc > 6)
         play_file(&c, argv[6]);
     else
-        play_random(&c, argc > 5 ? atoi(argv[5]) : 4);
+        play_random(&c, rounds);
     qsort(c.ratio, (size_t)c.n_rounds, sizeof *c.ratio, by_value);
     double plain = c.ms[0][0] + c.ms[0][1], drafted = c.ms[1][0] + c.ms[1][1];
     double one = spread(c.ms[0]), other = spread(c.ms[1]);
     printf("%s, rows %s, temperature %g: plain %.1f tokens/s, drafted %.1f, ratio %.3f "
-           "(median of %d rounds %.3f, spread %.1f %%); %.2f tokens a cycle, %.0f of %.0f right\n",
+           "(median of %d rounds %.3f, "
+           "of usual times %.3f, spread %.1f %%); %.2f tokens a cycle, %.0f of %.0f right\n",
            engine_about(c.plain)->model_name, rows, c.temperature, 2e3 * c.tokens / plain,
            2e3 * c.tokens / drafted, plain / drafted, c.n_rounds, c.ratio[c.n_rounds / 2],
-           100 * (one > other ? one : other), 2 * c.tokens / c.cycles, c.accepted, c.drafted_rows);
+           c.usual[0] / c.usual[1], 100 * (one > other ? one : other), 2 * c.tokens / c.cycles,
+           c.accepted, c.drafted_rows);
     engine_close(c.drafted);
     engine_close(c.plain);
     return 0;

@@ -13,8 +13,9 @@ static const double P_FIRST = 0.75, P_FIRST_TRIALS = 4, P_ALL_TRIALS = 3;
 /* What a count keeps when the next comes in, and what a lane's keeps in a cycle that says nothing
  * about it: a lane remembers some 15 trials, and 100 cycles after its last one half of them. */
 static const double LANE_KEEPS = 0.935, ALL_KEEPS = 0.995, UNSEEN_KEEPS = 0.993;
-/* Proposals must be better than none by this much. */
-static const double GAIN_LEAST = 1.05;
+/* Proposals must be better than none by this much, and by more to begin with them: going to and fro
+ * costs, as each kind of cycle leaves the caches to the other. */
+static const double GAIN_LEAST = 1.1, GAIN_BEGIN = 1.2;
 /* Of the time of all other cycles, what may be lost on trying, in ms a ms; the first credit and the
  * most that is saved up, in cycles without proposals. */
 static const double TRIAL_SHARE = 0.01, CREDIT_FIRST = 2, CREDIT_MOST = 8;
@@ -187,7 +188,9 @@ void width_choose(width_policy *p, cycle_lane *lanes, int L)
     double yield = (p->yield.right + YIELD_FIRST) / (p->yield.tried + YIELD_FIRST);
     width_find(&p->costs, p->scale, yield, seen, L, &plain, &drafted);
     const width_plan *best = &plain, *other = &drafted;
-    if (drafted.n_rows > 0 && rate(&drafted) > GAIN_LEAST * rate(&plain)) {
+    double least = p->is_drafting ? GAIN_LEAST : GAIN_BEGIN;
+    p->is_drafting = drafted.n_rows > 0 && rate(&drafted) > least * rate(&plain);
+    if (p->is_drafting) {
         best = &drafted;
         other = &plain;
     }

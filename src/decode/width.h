@@ -79,6 +79,7 @@ typedef struct {
     double scale[2], trust[2]; /* corrections without and with proposals; what they rest on */
     int n_plain;               /* cycles without proposals behind each other */
     double credit;             /* ms that may be spent on trying */
+    bool is_drafting;          /* proposals looked better when it was chosen */
     bool is_trial;             /* the cycle chosen last is one */
     int n_left;                /* cycles left of a trial without proposals */
     double rate;               /* tokens a ms of what looked best when it was chosen */

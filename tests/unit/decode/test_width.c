@@ -210,6 +210,23 @@ TEST(without_usable_costs_nothing_is_proposed)
         }
 }
 
+/* 15 % more tokens a ms: not enough to begin with proposals, enough to go on with them. */
+TEST(proposals_are_begun_for_more_than_they_are_kept_for)
+{
+    width_policy p;
+    width_costs c = line_costs(0.25, 0.3);
+    c.max_draft = 1; /* 2 rows and the pass: 1.55 of a cycle without */
+    for (int was_drafting = 0; was_drafting < 2; was_drafting++) {
+        width_init(&p, &c);
+        p.all[0] = (width_tally){.right = 1e6 * 0.7825, .tried = 1e6}; /* 1.7825 / 1.55 = 1.15 */
+        p.credit = -1;                                                 /* no trials */
+        p.is_drafting = was_drafting;
+        cycle_lane lane = {.n_draft = 1};
+        width_choose(&p, &lane, 1);
+        assert_int_equal(lane.n_draft, was_drafting);
+    }
+}
+
 TEST(a_measurement_that_falls_is_lifted)
 {
     width_costs c = line_costs(0.1, 0.1);
