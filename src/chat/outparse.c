@@ -253,6 +253,7 @@ static size_t find_tag(str s, size_t from)
 static bool opens_call(const outparse *p, str *name, size_t *end, bool *is_open)
 {
     if (!p->o.tools) return false;
+    if (p->o.text_has_no_calls && p->state == STATE_CONTENT && p->has_content) return false;
     tag_match m = tag_call(rest_of(p), p->at, true, name, end);
     *is_open |= m == TAG_MORE;
     if (m != TAG_YES) return false;

@@ -46,6 +46,7 @@ typedef struct {
     bool starts_in_reasoning; /* the prompt ended with an open <think> */
     outparse_fn *emit;
     void *ctx;
+    bool text_has_no_calls; /* once text has begun, whatever looks like a call belongs to it */
 } outparse_options;
 
 typedef struct outparse outparse;

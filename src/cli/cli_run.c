@@ -13,11 +13,11 @@
 #include "cli/run_priv.h"
 #include "engine/engine_flags.h"
 
-enum { CHOICES_MAX = 64, OWN_ROWS = 19 };
+enum { CHOICES_MAX = 64, OWN_ROWS = 23 };
 
 void run_flags_init(run_flags *f)
 {
-    *f = (run_flags){.n = 1};
+    *f = (run_flags){.n = 1, .reasoning_budget = -1};
     engine_flags_init(&f->engine, 1);
 }
 
@@ -57,6 +57,13 @@ int run_flags_rows(run_flags *f, option_row *rows)
         {"n", OPTION_INT, &f->n, .min = 1, .max = CHOICES_MAX, .help = "answers"},
         {"stop", OPTION_TEXT, &f->stop, .help = "end before this text (one)"},
         {"ignore-eos", OPTION_FLAG, &f->ignore_eos, .help = "go on to --max-tokens"},
+        {"json-schema", OPTION_TEXT, &f->json_schema,
+         .help = "JSON file: the answer is a value of this schema"},
+        {"grammar", OPTION_TEXT, &f->grammar,
+         .help = "file: the answer follows this grammar (src/grammar/README.md)"},
+        {"regex", OPTION_TEXT, &f->regex, .help = "the whole answer matches this expression"},
+        {"reasoning-budget", OPTION_INT, &f->reasoning_budget, .min = -1, .max = 1 << 24,
+         .help = "most tokens of reasoning (-1: no limit)"},
         {"json", OPTION_FLAG, &f->wants_json, .help = "print one JSON object at the end"},
     };
     _Static_assert(sizeof own / sizeof *own == OWN_ROWS, "rows");
@@ -246,14 +253,28 @@ static status read_prompt(const run_flags *f, const engine *en, arena *a, token_
     return render_and_encode(f, info, tok, a, out, e);
 }
 
-static status generate(const run_flags *f, engine *en, const token_ids *prompt, run_state *r,
-                       uint64_t *seed, err *e)
+static status check_answers(const run_state *r, const run_grammar *g, err *e)
+{
+    for (int i = 0; i < r->n; i++) {
+        const run_answer *a = &r->answers[i];
+        if (a->error[0]) return err_set(e, ERR_DEVICE, "run", -1, "%s", a->error);
+        if (a->reason == ENGINE_STOP) TRY(run_grammar_check(g, buf_str(&a->text), e));
+    }
+    return ERR_OK;
+}
+
+static status generate(const run_flags *f, engine *en, const token_ids *prompt,
+                       const run_grammar *g, run_state *r, uint64_t *seed, err *e)
 {
     engine_request q = {.ids = prompt->ptr,
                         .n_ids = prompt->n,
                         .max_tokens = f->max_tokens,
                         .policy = run_flags_policy(f, engine_about(en)),
                         .n = (int)f->n,
+                        .grammar = g->grammar,
+                        .starts_in_reasoning = run_is_open_think(engine_tokenizer(en), prompt),
+                        .has_reasoning_limit = f->reasoning_budget >= 0,
+                        .reasoning_most = f->reasoning_budget,
                         .on_event = take_event,
                         .ctx = r};
     str stop = str_from(f->stop);
@@ -272,10 +293,7 @@ static status generate(const run_flags *f, engine *en, const token_ids *prompt, 
     uint64_t id;
     TRY(engine_submit(en, &q, &id, e));
     while (r->n_left > 0 && engine_step(en)) continue;
-    for (int i = 0; i < r->n; i++)
-        if (r->answers[i].error[0])
-            return err_set(e, ERR_DEVICE, "run", -1, "%s", r->answers[i].error);
-    return ERR_OK;
+    return check_answers(r, g, e);
 }
 
 static int print_answers(const run_flags *f, const run_state *r, const token_ids *prompt,
@@ -302,8 +320,10 @@ static int run_once(const run_flags *f, engine *en, arena *a)
     token_ids prompt = {0};
     uint64_t seed = 0;
     err e = {0};
+    run_grammar g = {0};
     status s = read_prompt(f, en, a, &prompt, &e);
-    if (s == ERR_OK) s = generate(f, en, &prompt, &r, &seed, &e);
+    if (s == ERR_OK) s = run_grammar_open(&g, f, a, &e);
+    if (s == ERR_OK) s = generate(f, en, &prompt, &g, &r, &seed, &e);
     int code = s == ERR_OK ? print_answers(f, &r, &prompt, engine_about(en), seed)
                            : command_fail("run", &e);
     for (int i = 0; r.answers && i < r.n; i++) {
@@ -312,6 +332,7 @@ static int run_once(const run_flags *f, engine *en, arena *a)
     }
     mem_free(r.answers);
     token_ids_fini(&prompt);
+    run_grammar_close(&g);
     return code;
 }
 

@@ -77,6 +77,9 @@ typedef struct {
     int least, most;   /* calls; most -1: any number */
     bool has_text;     /* other text may come first */
     bool all_strict;   /* every tool, whatever its "strict" says */
+    const str *strict; /* [n_strict] names of functions that are strict whatever theirs says */
+    int n_strict;
+    const json *answer; /* a schema: instead of calls the text is a value of it; NULL: not so */
 } grammar_tools_wish;
 
 /* Returns as grammar_open_schema, err.where being the function's name and the JSON pointer in its

@@ -111,7 +111,7 @@ void schema_flatten(schema_compiler *c, const json *schema, schema_flat *f)
     flatten(c, schema, f, 0);
 }
 
-int schema_types(schema_compiler *c, const schema_flat *f)
+int schema_type_set(schema_compiler *c, const schema_flat *f)
 {
     static const struct {
         const char *name;
@@ -253,7 +253,7 @@ static bool constants(schema_compiler *c, const schema_flat *f, uint32_t next, u
 
 static uint32_t plain_value(schema_compiler *c, const schema_flat *f, uint32_t next)
 {
-    int types = schema_types(c, f), n = 0;
+    int types = schema_type_set(c, f), n = 0;
     uint32_t alts[8];
     const char *raw_end = c->raw_end;
     for (int i = 0; i < f->n; i++) refuse_keywords(c, f->plain[i]);

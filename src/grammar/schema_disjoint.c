@@ -138,7 +138,7 @@ bool schema_are_disjoint(schema_compiler *c, const schema_flat *base, const json
     if (in_x && in_y) {
         schema_flatten(c, x, in_x);
         schema_flatten(c, y, in_y);
-        int types = schema_types(c, base) & schema_types(c, in_x) & schema_types(c, in_y);
+        int types = schema_type_set(c, base) & schema_type_set(c, in_x) & schema_type_set(c, in_y);
         is = differ(&p, in_x, in_y, types) || constants_differ(&p, in_x, y) ||
              constants_differ(&p, in_y, x);
     } else {

@@ -122,7 +122,8 @@ static void add_property_names(builder *b)
                           "alternatives are not supported here");
     }
     if (!b->named) return;
-    if (b->named->is_never || !(schema_types(b->c, b->named) & SCHEMA_STRING)) b->has_more = false;
+    if (b->named->is_never || !(schema_type_set(b->c, b->named) & SCHEMA_STRING))
+        b->has_more = false;
     for (int i = 0; i < b->named->n; i++) {
         const json *list = json_get(b->named->plain[i], "enum");
         const json *only = json_get(b->named->plain[i], "const");

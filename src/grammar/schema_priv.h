@@ -76,7 +76,7 @@ uint32_t schema_flat_value(schema_compiler *c, const schema_flat *f, uint32_t ne
 /* Follow a schema into the set. */
 void schema_flatten(schema_compiler *c, const json *schema, schema_flat *f);
 /* SCHEMA_* that all plain schemas allow. */
-int schema_types(schema_compiler *c, const schema_flat *f);
+int schema_type_set(schema_compiler *c, const schema_flat *f);
 
 /* One type each, under all plain schemas. */
 uint32_t schema_object(schema_compiler *c, const schema_flat *f, uint32_t next);

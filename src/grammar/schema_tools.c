@@ -140,11 +140,26 @@ static uint32_t call(schema_compiler *c, const json *function, bool is_strict, u
     return text_before(c, "\n<function=", graph_bytes(c->g, name, body));
 }
 
+/* Some clients leave the outer object out. */
+static const json *function_of(const json *tool)
+{
+    const json *function = json_get(tool, "function");
+    return function ? function : tool;
+}
+
 static bool is_callable(const grammar_tools_wish *w, const json *tool)
 {
-    const json *function = json_get(tool, "function"), *name = json_get(function, "name");
+    const json *function = function_of(tool), *name = json_get(function, "name");
     return json_is(function, JSON_OBJECT) && json_is(name, JSON_STRING) && name->text.len > 0 &&
            (w->only.len == 0 || str_equal(name->text, w->only));
+}
+
+static bool is_strict_call(const grammar_tools_wish *w, const json *function)
+{
+    str name = json_get(function, "name")->text;
+    bool is_strict = w->all_strict || json_is(json_get(function, "strict"), JSON_TRUE);
+    for (int i = 0; i < w->n_strict; i++) is_strict |= str_equal(w->strict[i], name);
+    return is_strict;
 }
 
 /* One call of any function behind OPEN_CALL. */
@@ -153,9 +168,8 @@ static uint32_t any_call(schema_compiler *c, const grammar_tools_wish *w, uint32
     uint32_t out = GRAPH_NEVER;
     for (const json *t = w->tools->first; t && c->g->failed == ERR_OK; t = t->next) {
         if (!is_callable(w, t)) continue;
-        const json *function = json_get(t, "function");
-        bool is_strict = w->all_strict || json_is(json_get(function, "strict"), JSON_TRUE);
-        out = graph_either(c->g, out, call(c, function, is_strict, next));
+        const json *function = function_of(t);
+        out = graph_either(c->g, out, call(c, function, is_strict_call(w, function), next));
     }
     return out;
 }
@@ -195,6 +209,14 @@ static uint32_t text_alone(schema_compiler *c)
     return graph_leaf(c->g, graph_add_leaf(c->g, l), 0, EXPR_NO_MOST, GRAPH_END);
 }
 
+static uint32_t answer_value(schema_compiler *c, const json *schema)
+{
+    schema_set set = {&schema, 1};
+    schema_doc_init(&c->doc, schema);
+    c->doc.cache = &c->cache;
+    return schema_value(c, &set, GRAPH_END);
+}
+
 status grammar_open_tools(grammar **out, const grammar_tools_wish *w,
                           const grammar_json_options *opt, grammar_notes *notes, err *e)
 {
@@ -206,6 +228,7 @@ status grammar_open_tools(grammar **out, const grammar_tools_wish *w,
     if (s == ERR_OK) {
         start = all_calls(&c, w);
         if (w->has_text && w->least == 0) start = graph_either(c.g, text_alone(&c), start);
+        if (w->answer) start = graph_either(c.g, answer_value(&c, w->answer), start);
     }
     return schema_compiler_close(&c, start, s, out, e);
 }

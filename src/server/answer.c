@@ -78,7 +78,7 @@ static void pass_on(answer *c, const outparse_event *part)
         part->index >= c->n_calls)
         return; /* its beginning was lost, see above */
     if (part->kind != OUTPARSE_REASONING) c->is_reasoning = false;
-    if (!g->request.streams || g->dialect->keeps_text) keep_part(c, part);
+    if (!g->request.streams || g->dialect->keeps_text || g->is_checked) keep_part(c, part);
     if (g->request.streams) g->dialect->part(c->g, c, part);
 }
 
@@ -137,6 +137,7 @@ status answer_open(answer *c, generation *g, int index, err *e)
     }
     outparse_options o = {.tools = g->tools,
                           .starts_in_reasoning = g->starts_in_reasoning,
+                          .text_has_no_calls = g->request.format.form != ANSWER_FREE,
                           .emit = take_part,
                           .ctx = c};
     return outparse_open(&c->parser, &o, e);

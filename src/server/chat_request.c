@@ -16,16 +16,6 @@ static status refuse_member(const json *body, const char *name, const char *why,
     return err_set(e, ERR_UNSUPPORTED, name, -1, "%s", why);
 }
 
-static status check_format(const json *body, err *e)
-{
-    const json *format = NULL;
-    str type = STR("text");
-    TRY(field_object(body, "response_format", &format, e));
-    if (format) TRY(field_str(format, "type", &type, e));
-    if (str_is(type, "text")) return ERR_OK;
-    return err_set(e, ERR_UNSUPPORTED, "response_format", -1, "only \"text\" is supported");
-}
-
 static status check_modalities(const json *body, err *e)
 {
     const json *list = NULL;
@@ -38,7 +28,6 @@ static status check_modalities(const json *body, err *e)
 
 static status check_unsupported(const json *body, err *e)
 {
-    TRY(check_format(body, e));
     TRY(check_modalities(body, e));
     TRY(refuse_member(body, "audio", "there is no audio output", e));
     TRY(refuse_member(body, "functions", "is the old form; use \"tools\"", e));
@@ -47,24 +36,6 @@ static status check_unsupported(const json *body, err *e)
 
 /* --- tools ---------------------------------------------------------------------------------------
  */
-
-/* *uses: whether the model may call. */
-static status parse_tool_choice(const json *body, bool *uses, err *e)
-{
-    const json *v = field_find(body, "tool_choice");
-    *uses = true;
-    if (!v) return ERR_OK;
-    if (json_is(v, JSON_OBJECT) || (json_is(v, JSON_STRING) && str_is(v->text, "required")))
-        return err_set(e, ERR_UNSUPPORTED, "tool_choice", -1,
-                       "only \"auto\" and \"none\" are supported");
-    if (!json_is(v, JSON_STRING))
-        return err_set(e, ERR_INVALID, "tool_choice", -1, "is %s, want \"auto\" or \"none\"",
-                       field_kind(v));
-    *uses = str_is(v->text, "auto");
-    if (*uses || str_is(v->text, "none")) return ERR_OK;
-    return err_set(e, ERR_INVALID, "tool_choice", -1, "\"%.*s\": want \"auto\" or \"none\"",
-                   (int)(v->text.len < 40 ? v->text.len : 40), v->text.ptr);
-}
 
 static bool is_visual(const json *part)
 {
@@ -92,20 +63,21 @@ static status check_text_only(const json *messages, err *e)
     return ERR_OK;
 }
 
-static status parse_messages(const json *body, const chat_context *x, arena *a, message_set *out,
-                             err *e)
+static status parse_messages(const json *body, const chat_context *x, arena *a,
+                             generation_request *r, err *e)
 {
-    bool uses_tools, parallel;
+    bool uses_tools;
+    message_set *out = &r->chat;
     const json *list = NULL;
     TRY(field_array(body, "messages", &list, e));
     if (!list) return err_set(e, ERR_INVALID, "messages", -1, "is missing");
     if (list->n == 0) return err_set(e, ERR_INVALID, "messages", -1, "is empty");
-    TRY(parse_tool_choice(body, &uses_tools, e));
-    TRY(field_bool(body, "parallel_tool_calls", &parallel, e));
+    TRY(answer_format_chat(body, &r->format, e));
+    TRY(answer_format_choice_chat(body, &r->format, &uses_tools, e));
     TRY(message_parse(a, body, x->caps, out, e));
     TRY(check_text_only(list, e));
     if (!uses_tools) out->tools = NULL;
-    return ERR_OK;
+    return answer_format_tools(body, out->tools, NULL, a, &r->format, e);
 }
 
 /* --- the rest ------------------------------------------------------------------------------------
@@ -170,7 +142,8 @@ status chat_request_parse(const json *body, const chat_context *x, arena *a,
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
     TRY(sampling_fields_stop(body, "stop", a, &r.stop, &r.n_stop, e));
     TRY(parse_logprobs(body, &r, e));
-    TRY(parse_messages(body, x, a, &r.chat, e));
+    TRY(parse_messages(body, x, a, &r, e));
+    TRY(reasoning_fields_parse(body, x, &r, e));
     *out = r;
     return ERR_OK;
 }

@@ -88,6 +88,7 @@ status completion_request_parse(const json *body, const chat_context *x, arena *
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
     TRY(sampling_fields_stop(body, "stop", a, &r.stop, &r.n_stop, e));
     TRY(parse_prompt(body, x->V, a, &r, e));
+    TRY(answer_format_chat(body, &r.format, e));
     *out = r;
     return ERR_OK;
 }

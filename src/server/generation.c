@@ -34,6 +34,7 @@ static void generation_free(generation *g)
     for (int i = 0; g->answers && i < g->request.n; i++) answer_close(&g->answers[i]);
     mem_free(g->answers);
     mem_free(g->reserved);
+    grammar_close(g->grammar);
     arena_fini(&g->mem);
     buf_fini(&g->out);
     if (g->prev)
@@ -178,6 +179,23 @@ static void push_event(void *ctx, const engine_event *ev)
     engine_cancel(g->server->engine, ev->request);
 }
 
+/* False, and the request has failed, when an answer is not what its schema asks for. */
+static bool keeps_promise(generation *g, const answer *c)
+{
+    err e = {0};
+    api_error a;
+    bool valid;
+    if (answer_check(c, &valid, &e) != ERR_OK) {
+        fail_from(g, &e);
+        return false;
+    }
+    if (valid) return true;
+    api_error_set(&a, 500, "invalid_model_output", NULL,
+                  "the finished answer does not satisfy its schema");
+    fail(g, &a);
+    return false;
+}
+
 static void finish_answer(generation *g, answer *c, const engine_event *ev, bool is_cut)
 {
     err e = {.code = ERR_CANCELED};
@@ -186,6 +204,8 @@ static void finish_answer(generation *g, answer *c, const engine_event *ev, bool
     bool has_failed = ev->reason == ENGINE_FAILED || ev->reason == ENGINE_CANCELED;
     if ((has_failed && !c->is_cut) || e.code == ERR_NOMEM)
         fail_from(g, ev->error ? ev->error : &e);
+    else if (g->conn && g->is_checked && !keeps_promise(g, c))
+        return;
     else if (g->conn && g->request.streams)
         g->dialect->finish(g, c);
 }
@@ -258,6 +278,11 @@ static status submit(generation *g, err *e)
         .n_stop = r->prompt == PROMPT_CHAT ? 0 : r->n_stop, /* see answer.has_stops */
         .n = r->n,
         .wants_logprobs = r->wants_logprobs,
+        .grammar = g->grammar,
+        .starts_in_reasoning = g->starts_in_reasoning,
+        .has_reasoning_limit = r->has_reasoning_limit,
+        .reasoning_most = r->reasoning_most,
+        .ends_loops = r->ends_loops,
         .on_event = push_event,
         .ctx = g,
     };

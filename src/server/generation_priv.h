@@ -16,6 +16,7 @@
 #include "chat/message.h"
 #include "chat/outparse.h"
 #include "sample/stop.h"
+#include "server/answer_format_priv.h"
 #include "server/server_priv.h"
 #include "token/detok.h"
 
@@ -41,6 +42,9 @@ typedef struct {
     int n_stop, n;
     int top_logprobs;
     bool wants_logprobs, streams, includes_usage;
+    answer_format format;                 /* what the answer must look like */
+    bool has_reasoning_limit, ends_loops; /* engine_request */
+    int64_t reasoning_most;
     bool is_warm_up;      /* only the prompt is of interest: one token is made and not shown */
     bool hides_reasoning; /* reasoning is not shown */
     bool shows_progress;  /* of reading the prompt, in a stream of a dialect that can */
@@ -127,7 +131,10 @@ struct generation {
     arena mem;     /* until the end */
     generation_request request;
     token_ids ids;
-    const json *tools; /* in mem; NULL when calls are not looked for */
+    const json *tools;  /* in mem; NULL when calls are not looked for */
+    grammar *grammar;   /* held until the request is freed, or NULL */
+    const json *schema; /* in mem; what the finished text must satisfy, or NULL */
+    bool is_checked;    /* a finished answer is judged, so its text is kept */
     bool starts_in_reasoning;
     api_error error;        /* of the helper */
     answer *answers;        /* owned [request.n] */
@@ -162,13 +169,20 @@ void generation_explain(const generation *g, const err *e, api_error *a);
 typedef struct {
     const policy *defaults; /* the model's */
     int V, choices_max;
-    uint64_t seed; /* when the request has none */
+    uint64_t seed;                        /* when the request has none */
+    bool has_reasoning_limit, ends_loops; /* of requests that say nothing */
+    int64_t reasoning_most;
     const template_caps *caps;
 } chat_context;
 
 void generation_fill_context(const generation *g, chat_context *x); /* caps NULL: no template */
 /* The same; false, with the error in *a, when the model has no chat template. Any thread. */
 bool generation_get_context(const generation *g, chat_context *x, api_error *a);
+
+/* `thinking_budget`: tokens of reasoning, -1 for no limit, over what the server says. Any thread.
+ */
+status reasoning_fields_parse(const json *body, const chat_context *x, generation_request *r,
+                              err *e);
 
 /* Whether `model` of the body is absent or a name of our model; else *a says so. Any thread. */
 bool generation_check_model(const server *s, const json *body, api_error *a);
@@ -188,6 +202,9 @@ bool answer_next_piece(str text, size_t *at, str *piece);
 str answer_part_text(const answer *c, const answer_part *part);
 /* "stop", "length" or "tool_calls". */
 const char *answer_finish_reason(const answer *c);
+/* Whether a finished answer keeps what was promised: its schema, and those of strict tools. NOMEM
+ */
+status answer_check(const answer *c, bool *valid, err *e);
 /* Tokens a second after the first emission, which a speculative cycle makes several at once; 0
  * when there was no second. */
 double answer_rate(const answer *c);

@@ -4,31 +4,10 @@
 #include "server/fields_priv.h"
 #include "server/sampling_fields_priv.h"
 
-/* *uses: whether the model may call. */
-static status parse_tool_choice(const json *body, bool *uses, err *e)
-{
-    const json *choice = NULL;
-    str type = STR("auto");
-    *uses = true;
-    TRY(field_object(body, "tool_choice", &choice, e));
-    if (choice) TRY(field_str(choice, "type", &type, e));
-    if (str_is(type, "any") || str_is(type, "tool"))
-        return err_set(e, ERR_UNSUPPORTED, "tool_choice", -1,
-                       "only \"auto\" and \"none\" are supported");
-    *uses = str_is(type, "auto");
-    if (*uses || str_is(type, "none")) return ERR_OK;
-    return err_set(e, ERR_INVALID, "tool_choice", -1, "\"%.*s\": want \"auto\" or \"none\"",
-                   (int)(type.len < 40 ? type.len : 40), type.ptr);
-}
-
 static status check_unsupported(const json *body, err *e)
 {
-    const json *config = NULL, *servers = NULL;
-    TRY(field_object(body, "output_config", &config, e));
+    const json *servers = NULL;
     TRY(field_array(body, "mcp_servers", &servers, e));
-    if (field_find(body, "output_format") || (config && field_find(config, "format")))
-        return err_set(e, ERR_UNSUPPORTED, "output_config.format", -1,
-                       "only free text is supported");
     if (servers && servers->n > 0)
         return err_set(e, ERR_UNSUPPORTED, "mcp_servers", -1, "this server calls no tools itself");
     return ERR_OK;
@@ -50,6 +29,10 @@ static status parse_thinking(const json *body, generation_request *r, err *e)
     str display = STR("summarized");
     TRY(field_object(body, "thinking", &thinking, e));
     if (thinking) TRY(field_str(thinking, "display", &display, e));
+    if (thinking && field_find(thinking, "budget_tokens")) {
+        TRY(field_int(thinking, "budget_tokens", 0, INT64_MAX, &r->reasoning_most, e));
+        r->has_reasoning_limit = true;
+    }
     r->hides_reasoning = str_is(display, "omitted");
     return ERR_OK;
 }
@@ -80,12 +63,15 @@ status messages_request_parse(const json *body, const chat_context *x, bool need
     if (needs_limit) TRY(parse_limit(body, &r, e));
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
     TRY(sampling_fields_stop(body, "stop_sequences", a, &r.stop, &r.n_stop, e));
-    TRY(parse_tool_choice(body, &uses_tools, e));
+    TRY(answer_format_messages(body, &r.format, e));
+    TRY(answer_format_choice_messages(body, &r.format, &uses_tools, e));
+    TRY(reasoning_fields_parse(body, x, &r, e));
     TRY(parse_thinking(body, &r, e));
     TRY(anthropic_to_chat(a, body, &chat, e));
     TRY(check_last(body, e));
     TRY(message_parse(a, chat, x->caps, &r.chat, e));
     if (!uses_tools) r.chat.tools = NULL;
+    TRY(answer_format_tools(body, r.chat.tools, NULL, a, &r.format, e));
     *out = r;
     return ERR_OK;
 }

@@ -44,6 +44,9 @@ void generation_fill_context(const generation *g, chat_context *x)
                         .V = s->about->V,
                         .choices_max = s->opt.choices_max,
                         .seed = g->seed,
+                        .has_reasoning_limit = s->opt.reasoning_most >= 0,
+                        .reasoning_most = s->opt.reasoning_most,
+                        .ends_loops = !s->opt.allows_loops,
                         .caps = s->template ? template_get_caps(s->template) : NULL};
 }
 
@@ -126,18 +129,52 @@ static status keep_stops(generation *g, err *e)
     return ERR_OK;
 }
 
-/* The output parser looks at the tools until the end; the request itself goes before. */
-static status keep_tools(generation *g, err *e)
+/* Copy a value into g->mem. */
+static status keep_json(generation *g, const json *v, const char *field, const json **out, err *e)
 {
     buf text;
-    if (!g->request.chat.tools) return ERR_OK;
     buf_init(&text);
-    json_put_value(&text, g->request.chat.tools, JSON_COMPACT);
+    json_put_value(&text, v, JSON_COMPACT);
     const char *copy = text.failed ? NULL : arena_copy(&g->mem, buf_str(&text).ptr, text.len);
     str source = {copy, text.len};
     buf_fini(&text);
-    if (!copy) return err_set(e, ERR_NOMEM, "tools", -1, "copy");
-    return json_parse(&g->mem, source, "tools", DEPTH_MAX + 1, 0, &g->tools, e);
+    if (!copy) return err_set(e, ERR_NOMEM, field, -1, "copy");
+    return json_parse(&g->mem, source, field, DEPTH_MAX + 1, 0, out, e);
+}
+
+/* The output parser looks at the tools until the end; the request itself goes before. */
+static status keep_tools(generation *g, err *e)
+{
+    const json *tools = g->request.chat.tools;
+    return tools ? keep_json(g, tools, "tools", &g->tools, e) : ERR_OK;
+}
+
+static status keep_strict(generation *g, answer_format *f, err *e)
+{
+    str *names = arena_new_array(&g->mem, (size_t)f->n_strict + 1, sizeof *names);
+    if (!names) return err_set(e, ERR_NOMEM, "tools", -1, "copy");
+    for (int i = 0; i < f->n_strict; i++) {
+        names[i] = (str){arena_copy(&g->mem, f->strict[i].ptr, f->strict[i].len), f->strict[i].len};
+        if (!names[i].ptr) return err_set(e, ERR_NOMEM, "tools", -1, "copy");
+    }
+    f->strict = names;
+    return ERR_OK;
+}
+
+/* The grammar of the answer, and what is needed to judge it when it is finished. */
+static status make_grammar(generation *g, err *e)
+{
+    answer_format *f = &g->request.format;
+    bool is_whole = false;
+    if (g->dialect->prepared || !answer_format_has_grammar(f)) return ERR_OK;
+    if (f->form == ANSWER_GRAMMAR || f->form == ANSWER_REGEX) g->tools = NULL;
+    TRY(engine_prepare_grammars(g->server->engine, e));
+    TRY(answer_format_compile(f, g->request.chat.tools, &g->server->grammars, &g->grammar,
+                              &is_whole, e));
+    TRY(keep_strict(g, f, e));
+    if (f->form == ANSWER_SCHEMA && is_whole) TRY(keep_json(g, f->schema, f->field, &g->schema, e));
+    g->is_checked = g->schema || f->n_strict > 0;
+    return ERR_OK;
 }
 
 static void set_overflow(api_error *a, int64_t context, int64_t n, bool is_more)
@@ -175,6 +212,7 @@ static void tokenise(generation *g)
     status s = make_prompt(g, &text, &is_more, &e);
     if (s == ERR_OK) s = keep_tools(g, &e);
     if (s == ERR_OK) s = keep_stops(g, &e);
+    if (s == ERR_OK) s = make_grammar(g, &e);
     g->starts_in_reasoning = s == ERR_OK && g->request.prompt == PROMPT_CHAT &&
                              outparse_is_open_think(buf_str(&text));
     g->n_prompt = g->ids.n;

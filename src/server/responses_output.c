@@ -236,7 +236,9 @@ static void put_request(json_writer *w, const generation *g)
     json_key(w, "background");
     json_bool(w, false);
     json_key(w, "text");
-    json_raw(w, STR("{\"format\":{\"type\":\"text\"}}"));
+    json_open_object(w);
+    put_raw(w, "format", echo->format, "{\"type\":\"text\"}");
+    json_close_object(w);
 }
 
 /* failure NULL: none. */

@@ -12,23 +12,11 @@ static status refuse_member(const json *body, const char *name, const char *why,
     return err_set(e, ERR_UNSUPPORTED, name, -1, "%s", why);
 }
 
-static status check_format(const json *body, err *e)
-{
-    const json *text = NULL, *format = NULL;
-    str type = STR("text");
-    TRY(field_object(body, "text", &text, e));
-    if (text) TRY(field_object(text, "format", &format, e));
-    if (format) TRY(field_str(format, "type", &type, e));
-    if (str_is(type, "text")) return ERR_OK;
-    return err_set(e, ERR_UNSUPPORTED, "text.format", -1, "only \"text\" is supported");
-}
-
 static status check_unsupported(const json *body, err *e)
 {
     bool background = false;
     str truncation = STR("disabled");
     int64_t top = 0;
-    TRY(check_format(body, e));
     TRY(field_bool(body, "background", &background, e));
     TRY(field_str(body, "truncation", &truncation, e));
     TRY(field_int(body, "top_logprobs", 0, INT64_MAX, &top, e));
@@ -41,16 +29,6 @@ static status check_unsupported(const json *body, err *e)
                        "only chat completions have log probabilities");
     TRY(refuse_member(body, "conversation", "use \"previous_response_id\"", e));
     return refuse_member(body, "prompt", "there are no stored prompts", e);
-}
-
-/* *uses: whether the model may call. */
-static status parse_tool_choice(const json *body, bool *uses, err *e)
-{
-    const json *v = field_find(body, "tool_choice");
-    *uses = !v || !json_is(v, JSON_STRING) || !str_is(v->text, "none");
-    if (!v || !*uses || (json_is(v, JSON_STRING) && str_is(v->text, "auto"))) return ERR_OK;
-    return err_set(e, ERR_UNSUPPORTED, "tool_choice", -1,
-                   "only \"auto\" and \"none\" are supported");
 }
 
 /* --- the echo ----------------------------------------------------------------------------------
@@ -113,6 +91,8 @@ static status keep_echo(const json *body, const responses_chat *chat, arena *kee
     TRY(keep_text(keep, field_find(body, "tools"), &echo->tools_text, e));
     TRY(keep_text(keep, field_find(body, "metadata"), &echo->metadata, e));
     TRY(keep_text(keep, field_find(body, "reasoning"), &echo->reasoning, e));
+    const json *text = field_find(body, "text");
+    TRY(keep_text(keep, text ? field_find(text, "format") : NULL, &echo->format, e));
     return keep_text(keep, field_find(body, "tool_choice"), &echo->tool_choice, e);
 }
 
@@ -132,11 +112,14 @@ status responses_request_parse(const json *body, const json *before, const chat_
     TRY(field_int(body, "max_output_tokens", 1, INT64_MAX, &kept.max_output, e));
     r.max_tokens = kept.max_output;
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
-    TRY(parse_tool_choice(body, &uses_tools, e));
+    TRY(answer_format_responses(body, &r.format, e));
+    TRY(reasoning_fields_parse(body, x, &r, e));
     TRY(responses_to_chat(a, body, before, &chat, e));
+    TRY(answer_format_choice_responses(body, &chat, &r.format, &uses_tools, e));
     TRY(message_parse(a, chat.chat, x->caps, &r.chat, e));
     TRY(keep_echo(body, &chat, keep, &kept, e));
     if (!uses_tools) r.chat.tools = NULL;
+    TRY(answer_format_tools(body, r.chat.tools, &chat, a, &r.format, e));
     *out = r;
     *echo = kept;
     return ERR_OK;

@@ -13,6 +13,7 @@ typedef struct {
     int n_tools, n_ignored;
     str items; /* array: the conversation up to the answer */
     str instructions, tools_text, metadata, reasoning, tool_choice; /* as given, or null */
+    str format;                                                     /* likewise, of the text */
     str previous_id;                                                /* empty: none */
     int64_t max_output;                                             /* 0: not given */
     bool is_stored, wants_encrypted, has_parallel_calls;

@@ -13,6 +13,7 @@ void serve_flags_init(serve_flags *f)
         .queue_size = QUEUE_DEFAULT,
         .stop_grace = GRACE_DEFAULT,
         .response_store_size = RESPONSE_STORE_BYTES,
+        .reasoning_budget = -1,
     };
     engine_flags_init(&f->engine, LANES_DEFAULT);
 }
@@ -76,6 +77,16 @@ void serve_flags_rows(serve_flags *f, option_row *rows)
          .min = 0,
          .max = (int64_t)1 << 40,
          .help = "most bytes of them; the one not used for longest goes"},
+        {.name = "reasoning-budget",
+         .type = OPTION_INT,
+         .target = &f->reasoning_budget,
+         .min = -1,
+         .max = 1 << 24,
+         .help = "most tokens of reasoning where a request does not say (-1: no limit)"},
+        {.name = "allow-reasoning-loops",
+         .type = OPTION_FLAG,
+         .target = &f->allow_reasoning_loops,
+         .help = "do not end reasoning that only repeats itself"},
     };
     _Static_assert(sizeof own / sizeof *own == SERVE_FLAG_ROWS - ENGINE_FLAG_ROWS, "rows");
     memcpy(rows + n, own, sizeof own);
@@ -142,6 +153,8 @@ status serve_flags_resolve(const serve_flags *f, arena *a, server_options *s, en
     o.response_store = f->response_store;
     o.response_bytes = f->response_store_size;
     o.handles_signals = true;
+    o.reasoning_most = f->reasoning_budget;
+    o.allows_loops = f->allow_reasoning_loops;
     size_t twice = 2 * (size_t)f->max_request_size;
     if (o.limits.body_budget < twice) o.limits.body_budget = twice;
     o.access.key = str_from(f->api_key);

@@ -30,6 +30,7 @@ server_options server_options_default(void)
         .grace_ms = 10000,
         .choices_max = 64,
         .response_bytes = RESPONSE_STORE_BYTES,
+        .reasoning_most = -1,
     };
 }
 
@@ -278,6 +279,7 @@ status server_open(server **out, const server_options *o, err *e)
     s->opt = *o;
     s->opt.access.bind_name = str_from(o->host);
     s->created_s = clock_unix_s();
+    grammar_cache_init(&s->grammars, GRAMMAR_CACHE_BYTES);
     if (getentropy(&s->id_state, sizeof s->id_state) != 0) s->id_state = (uint64_t)clock_ns();
     status st = open_parts(s, e);
     if (st != ERR_OK) {
@@ -327,6 +329,7 @@ void server_close(server *s)
     bridge_fini(&s->bridge);
     listener_fini(&s->listener);
     response_store_close(&s->responses);
+    grammar_cache_fini(&s->grammars);
     template_close(s->template);
     mem_free(s);
 }

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "server/access_priv.h"
 #include "server/bridge_priv.h"
+#include "server/grammar_cache_priv.h"
 #include "server/listen_priv.h"
 #include "server/response_store_priv.h"
 
@@ -30,6 +31,8 @@ typedef struct {
     int choices_max;            /* answers of one request, 1..64 */
     const char *response_store; /* file of stored responses; NULL: in memory */
     int64_t response_bytes;     /* most bytes of them */
+    int64_t reasoning_most;     /* tokens of reasoning where a request does not say; -1: no limit */
+    bool allows_loops;          /* of reasoning */
 } server_options;
 server_options server_options_default(void);
 
@@ -52,6 +55,7 @@ struct server {
     generation *generations;         /* all that run */
     int n_generations;
     response_store responses;
+    grammar_cache grammars;
     bool is_broken;    /* the device failed */
     uint64_t id_state; /* random ids */
     int64_t created_s;

@@ -42,7 +42,7 @@ static void collect(void *ctx, const outparse_event *event)
 
 static void parse(record *r, const json *tools, bool in_reasoning, str text, size_t step)
 {
-    outparse_options o = {tools, in_reasoning, collect, r};
+    outparse_options o = {tools, in_reasoning, collect, r, false};
     outparse *p = NULL;
     *r = (record){.kind = -1};
     buf_init(&r->all);

@@ -61,6 +61,8 @@ static void collect(void *ctx, const outparse_event *event)
     to->kind = (int)event->kind;
 }
 
+static bool text_has_no_calls;
+
 /* Parse text given in pieces of `step` bytes (0: all at once). */
 static const char *parse_cut(const char *text, bool in_reasoning, bool has_tools, size_t step)
 {
@@ -74,7 +76,7 @@ static const char *parse_cut(const char *text, bool in_reasoning, bool has_tools
     buf_clear(&r.joined);
     r.kind = -1;
     r.n_pieces = 0;
-    outparse_options o = {has_tools ? r.tools : NULL, in_reasoning, collect, &r};
+    outparse_options o = {has_tools ? r.tools : NULL, in_reasoning, collect, &r, text_has_no_calls};
     CHECK_OK(outparse_open(&p, &o, &e), &e);
     for (size_t at = 0; at < s.len; at += step ? step : s.len) {
         size_t n = step && step < s.len - at ? step : s.len - at;
@@ -327,6 +329,15 @@ TEST(any_way_of_cutting_gives_the_same)
     }
 }
 
+TEST(text_that_may_hold_anything_ends_calls)
+{
+    text_has_no_calls = true;
+    check("a</think>\n\n{\"x\":\"<tool_call><function=f></function></tool_call>\"}", true, true,
+          "R[a]C[{\"x\":\"<tool_call><function=f></function></tool_call>\"}]");
+    check("\n" CALL("") "\n" CALL(""), false, true, "<0:f {}><1:f {}>");
+    text_has_no_calls = false;
+}
+
 TEST(the_end_of_a_prompt_tells_whether_reasoning_is_open)
 {
     assert_true(outparse_is_open_think(STR("<|im_start|>assistant\n<think>\n")));
@@ -348,7 +359,7 @@ TEST(every_allocation_may_fail)
     for (int n = 1;; n++) {
         int64_t live = mem_count().n_live;
         outparse *p = NULL;
-        outparse_options o = {r.tools, false, ignore, NULL};
+        outparse_options o = {r.tools, false, ignore, NULL, false};
         mem_fail_at(n);
         status s = outparse_open(&p, &o, &e);
         for (size_t i = 0; i < sizeof text - 1 && s == ERR_OK; i++)

@@ -172,3 +172,32 @@ TEST(masks_within_a_raw_string_are_what_advance_takes)
     grammar_close(g);
     vocab_close(v);
 }
+
+TEST(a_call_may_be_left_out_for_a_value)
+{
+    err e = {0};
+    arena a;
+    grammar *g = NULL;
+    str strict[] = {STR("look")};
+    grammar_tools_wish w = {.least = 0, .most = 1, .strict = strict, .n_strict = 1};
+    arena_init(&a, 0);
+    str schema = fixture_quotes(
+        &a,
+        "{'$ref':'#/$defs/n','$defs':{'n':{'type':'array','maxItems':1,'items':{'$ref':'#'}}}}");
+    CHECK_OK(json_parse(&a, schema, "test", 64, 0, &w.answer, &e), &e);
+    /* tools without the outer object are read too */
+    CHECK_OK(open_tools(&g,
+                        "[{'name':'look','parameters':{'properties':{'x':{'type':'integer'}},"
+                        "'required':['x']}}]",
+                        w, &e),
+             &e);
+    arena_fini(&a);
+    assert_true(takes(g, "[[[]]]"));
+    assert_true(takes(g, CALL("look", ARG("x", "5"))));
+    assert_false(takes(g, CALL("look", ARG("x", "five"))));
+    assert_false(takes(g, CALL("look", "")));
+    assert_false(takes(g, "text"));
+    assert_false(takes(g, "[]" CALL("look", ARG("x", "5"))));
+    assert_false(takes(g, "[[],[]]"));
+    grammar_close(g);
+}

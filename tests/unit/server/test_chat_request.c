@@ -61,7 +61,7 @@ TEST(a_failure_leaves_the_output)
 {
     generation_request r = {.n = 77};
     chat_load(f);
-    CHECK_STATUS(read_request("{" HI ",'n':1,'response_format':{'type':'json_object'}}", &r),
+    CHECK_STATUS(read_request("{" HI ",'n':1,'response_format':{'type':'xml'}}", &r),
                  ERR_UNSUPPORTED);
     assert_string_equal(last.where, "response_format");
     CHECK_STATUS(read_request("{'n':1}", &r), ERR_INVALID);

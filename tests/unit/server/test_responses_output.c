@@ -30,6 +30,7 @@ static void begin(bool streams, bool thinks)
                             .metadata = STR("null"),
                             .reasoning = STR("null"),
                             .tool_choice = STR("null"),
+                            .format = STR("null"),
                             .is_stored = true};
     f->g.dialect = &responses;
     f->g.extra = &echo;
