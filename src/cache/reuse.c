@@ -262,16 +262,34 @@ void reuse_drop(reuse *r, const int32_t *ids, int n)
 
 /* ---- prefixes ---- */
 
-int reuse_peek(const reuse *r, const int32_t *ids, int n_ids)
+/* The usable part of a prompt, and how much of that lanes hold. */
+static int peek(const reuse *r, const int32_t *ids, int n_ids, int *n_held)
 {
     int32_t b = PREFIX_ROOT;
-    int deepest = 0;
+    int deepest = 0, held = 0;
+    *n_held = 0;
     for (int i = 0; reuse_is_on(r) && i < (n_ids - 1) / PREFIX_BLOCK; i++) {
         b = prefix_tree_find(r->tree, b, ids + (int64_t)i * PREFIX_BLOCK);
         if (b == NONE) break;
-        if (r->leaves[b].cell != NONE) deepest = i + 1;
+        held += r->leaves[b].n_lanes > 0;
+        if (r->leaves[b].cell == NONE) continue;
+        deepest = i + 1;
+        *n_held = held;
     }
     return deepest;
+}
+
+int reuse_peek(const reuse *r, const int32_t *ids, int n_ids)
+{
+    int held;
+    return peek(r, ids, n_ids, &held);
+}
+
+int reuse_peek_held(const reuse *r, const int32_t *ids, int n_ids)
+{
+    int held;
+    peek(r, ids, n_ids, &held);
+    return held;
 }
 
 reuse_found reuse_match(reuse *r, const int32_t *ids, int n_ids, int32_t *path)
@@ -323,6 +341,26 @@ void reuse_clear(reuse *r)
     /* Without cells every node without children is idle, and its removal makes its parent so. */
     while (r->idle_first != NONE) remove_node(r, r->idle_first);
     r->count.clears++;
+}
+
+static bool is_below(const reuse *r, int32_t b, int32_t top)
+{
+    while (b != PREFIX_ROOT && b != top) b = prefix_tree_parent(r->tree, b);
+    return b == top;
+}
+
+void reuse_forget(reuse *r, int32_t top)
+{
+    bool found = prefix_tree_has(r->tree, top);
+    for (int i = 0; found && i < r->opt.n_cells; i++)
+        if (r->cells[i].node >= 0 && is_below(r, r->cells[i].node, top)) evict_cell(r, i);
+    while (found) { /* those without children, until top is one */
+        int32_t b = r->idle_first;
+        while (b != NONE && !is_below(r, b, top)) b = r->leaves[b].next;
+        ASSERT(b != NONE);
+        found = b != top;
+        remove_node(r, b);
+    }
 }
 
 /* ---- cells ---- */

@@ -84,6 +84,9 @@ reuse_found reuse_match(reuse *r, const int32_t *ids, int n_ids, int32_t *path);
 /* The same question without an answer's effects: how many blocks could be taken over. */
 int reuse_peek(const reuse *r, const int32_t *ids, int n_ids);
 
+/* Of those blocks, the ones that lanes hold already: taking them over needs no room. */
+int reuse_peek_held(const reuse *r, const int32_t *ids, int n_ids);
+
 /* A lane's block is complete: make it a node below parent (PREFIX_ROOT for the first). When there
  * is such a node already the lane gets that instead and its own block is given back.
  *
@@ -92,6 +95,10 @@ int32_t reuse_publish(reuse *r, int32_t parent, const int32_t *ids, int32_t bloc
 
 /* Forget every node, cell and window (their content is in doubt). Lanes keep what they hold. */
 void reuse_clear(reuse *r);
+
+/* Forget this node and all below it alike; lanes that hold any of them keep its blocks and may not
+ * publish below them. */
+void reuse_forget(reuse *r, int32_t block);
 
 /* ---- cells ---- */
 

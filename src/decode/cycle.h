@@ -68,6 +68,10 @@ status cycle_set_policy(cycle *c, int slot, const sample_policy *p, const sample
 /* Mark ids as prompt for the repetition penalty. Only for lanes with penalties. */
 status cycle_mark_prompt(cycle *c, int slot, const int32_t *ids, int n);
 
+/* The slot's token counts as a whole, words [V] as ops.h has them: of a sequence that goes on with
+ * what it had emitted. Only for lanes with penalties. */
+status cycle_set_counts(cycle *c, int slot, const uint32_t *words);
+
 /* The slot's KV blocks from block index `from` on. */
 status cycle_set_blocks(cycle *c, int slot, int from, const int32_t *blocks, int n);
 
@@ -84,6 +88,9 @@ typedef struct {
 
 /* Run slices of several slots in one pass. Rows in all <= prefill_rows. */
 status cycle_prefill(cycle *c, const cycle_slice *slices, int n);
+
+/* Wait until all that was enqueued is done. */
+status cycle_sync(cycle *c);
 
 /* What the next tokens of a lane may be. `fill` writes masks in the form of the op `sample`: row i
  * of [n + 1, (V + 31) / 32] is for the token behind the anchor and proposals[0 .. i), n at most
@@ -113,6 +120,7 @@ typedef struct {
     float top_logprobs[OPS_ROWS_MAX][OPS_TOP_LOGPROBS];
     int n_drafted, n_accepted;       /* accepted = proposals that were right */
     int32_t proposals[OPS_ROWS_MAX]; /* as drafted */
+    bool has_nan; /* logits were no numbers: the ids mean nothing, the slot's content is in doubt */
 } cycle_result;
 
 /* One cycle over L lanes (distinct slots); results in the same order.

@@ -1,4 +1,5 @@
 /* Stepping: what is enqueued for a prompt slice and for a cycle. */
+#include <math.h>
 #include <string.h>
 
 #include "base/asserts.h"
@@ -69,6 +70,12 @@ status cycle_mark_prompt(cycle *c, int slot, const int32_t *ids, int n)
     return ERR_OK;
 }
 
+status cycle_set_counts(cycle *c, int slot, const uint32_t *words)
+{
+    int64_t n = model_arch(c->target)->V * 4;
+    return c->be->ops->upload(c->be, dev_buf_at(c->lanes.counts, slot * n), words, n);
+}
+
 status cycle_forward_slices(cycle *c, const cycle_slice *slices, int n)
 {
     cycle_rows *r = &c->rows;
@@ -104,6 +111,11 @@ status cycle_prefill(cycle *c, const cycle_slice *slices, int n)
     TRY(cycle_forward_slices(c, slices, n));
     if (c->max_draft == 0 || !wants_context(c, slices, n)) return ERR_OK;
     return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), (dev_buf){0});
+}
+
+status cycle_sync(cycle *c)
+{
+    return c->be->ops->sync(c->be);
 }
 
 static int widest_of(const cycle_lane *lanes, int L)
@@ -343,6 +355,22 @@ static void read_result(const cycle *c, const cycle_lane *lane, int l, int d, bo
     }
 }
 
+/* A row of no numbers gives token 0 on every backend (ops.h), which is rare enough else that its
+ * logit can be looked at. */
+static status look_for_nan(cycle *c, int l, cycle_result *out)
+{
+    int64_t V = model_arch(c->target)->V;
+    out->has_nan = false;
+    for (int i = 0; i < out->n && !out->has_nan; i++) {
+        float logit;
+        if (out->ids[i] != 0) continue;
+        dev_buf at = dev_buf_at(model_logits(c->target), (c->rows.lane_row[l] + i) * V * 4);
+        TRY(c->be->ops->download(c->be, &logit, at, sizeof logit));
+        out->has_nan = isnan(logit);
+    }
+    return ERR_OK;
+}
+
 status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
 {
     cycle_kind kind = {false, false, false};
@@ -362,6 +390,7 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
     for (int l = 0, d = 0; l < L; l++) {
         read_result(c, &lanes[l], l, d, kind.wants_logprobs, &out[l]);
         d += lanes[l].n_draft > 0;
+        TRY(look_for_nan(c, l, &out[l]));
     }
     return kind.has_proposals ? ERR_OK : cycle_pending_add(c, lanes, L);
 }

@@ -94,6 +94,11 @@ status engine_open(engine **out, const engine_options *o, err *err_out)
         return s;
     }
     fill_info(e);
+    e->counts_row = mem_new_array((size_t)e->info.V, sizeof *e->counts_row);
+    if (!e->counts_row) {
+        engine_close(e);
+        return err_set(err_out, ERR_NOMEM, "engine", -1, "counts of %d tokens", e->info.V);
+    }
     *out = e;
     return ERR_OK;
 }
@@ -125,6 +130,7 @@ void engine_close(engine *e)
     tokenizer_close(e->tok);
     cycle_close(e->cycle);
     mem_free(e->widths);
+    mem_free(e->counts_row);
     cond_fini(&e->wake);
     mutex_fini(&e->lock);
     mutex_fini(&e->constraint_lock);

@@ -8,6 +8,7 @@
 #define RIPTIDE_ENGINE_ENGINE_H
 
 #include "engine/event.h"
+#include "engine/histogram.h"
 #include "grammar/grammar.h"
 #include "sample/policy.h"
 #include "token/tokenizer.h"
@@ -15,7 +16,7 @@
 typedef struct engine engine;
 
 typedef enum { ENGINE_KV_INT8, ENGINE_KV_BF16, ENGINE_KV_F32 } engine_kv;
-enum { ENGINE_ROWS_AUTO = -2 };
+enum { ENGINE_ROWS_AUTO = -2, ENGINE_WIDTHS = 16 };
 
 typedef struct {
     const char *model;   /* path of a checkpoint */
@@ -37,8 +38,14 @@ typedef struct {
     /* Called while weights are opened, on the opening thread; NULL for none. */
     void (*on_progress)(void *ctx, int layers_done, int layers);
     void *progress_ctx;
-    bool guards_steps;  /* tests: an allocation inside a step aborts */
-    bool evicts_always; /* tests: whatever may be evicted is, one by one, at every chance */
+    /* Prompts are computed in slices of about so many ms, by what a token took of late, while lanes
+     * decode, and of 2.5 times that while none does, so that what comes meanwhile is not held up;
+     * 0 = 100, -1 = slices of prefill_rows. At least 64 rows. */
+    double slice_ms;
+    double decode_share; /* ms of decoding owed for each ms of a slice, 0 .. 10 */
+    bool guards_steps;   /* tests: an allocation inside a step aborts */
+    bool evicts_always;  /* tests: whatever may be evicted is, one by one, at every chance */
+    bool suspends_always; /* tests: every lane is suspended as soon as it came further than last */
 } engine_options;
 
 /* Returns  what loading returns; INVALID for an option out of range */
@@ -83,6 +90,7 @@ typedef struct {
     bool has_reasoning_limit; /* after reasoning_most tokens of reasoning its end token comes */
     int64_t reasoning_most;
     bool ends_loops; /* likewise when the reasoning goes round (grammar/repeat_priv.h) */
+    int priority;       /* higher ones go first and take lanes from lower ones */
     engine_event_fn *on_event;
     void *ctx;
 } engine_request;
@@ -122,11 +130,24 @@ typedef struct {
     int n_states, n_kept_states;
 } engine_cache_counters;
 
+/* How long things took, and how wide cycles were; as of the last step. */
+typedef struct {
+    histogram queue;       /* from submit to a lane */
+    histogram first_token; /* from submit to the first token */
+    histogram token;       /* a token of an answer, behind the first: of what came together, a part */
+    histogram slice;       /* steps of prompts */
+    histogram cycle;       /* decode cycles, of all lanes */
+    int64_t widths[ENGINE_WIDTHS]; /* lanes of cycles by their number of proposals */
+} engine_tally;
+
 typedef struct {
     int64_t submitted, finished, canceled, failed;
     int64_t prompt_tokens, completion_tokens, cycles, drafted, accepted;
-    int n_waiting, n_running;
+    int64_t suspensions; /* times that a running sequence had to give way and went on later */
+    int64_t recomputed;  /* sequences whose numbers were no numbers and were computed again */
+    int n_waiting, n_running; /* suspended ones wait */
     engine_cache_counters cache; /* as of the last step */
+    engine_tally tally;
 } engine_counters;
 engine_counters engine_stats(engine *e);
 

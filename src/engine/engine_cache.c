@@ -93,12 +93,36 @@ engine_cache_counters engine_cache_stats(const engine *e)
 
 /* ---- admission ---- */
 
+static int blocks_to(int64_t end)
+{
+    return (int)((end + OPS_BLOCK - 1) / OPS_BLOCK);
+}
+
+static int at_least_zero(int n)
+{
+    return n > 0 ? n : 0;
+}
+
 bool engine_cache_fits(const engine *e, const sequence *s)
 {
-    int room = reuse_n_available(e->reuse);
-    for (int i = 0; i < e->opt.n_lanes; i++)
-        if (e->lanes[i]) room -= e->lanes[i]->n_blocks - e->lanes[i]->n_taken;
-    return s->n_blocks <= room;
+    int room = reuse_n_available(e->reuse), n_lanes = 0;
+    for (int i = 0; i < e->opt.n_lanes; i++) {
+        const sequence *lane = e->lanes[i];
+        if (!lane) continue;
+        n_lanes++;
+        /* The rest of its prompt, or a block more of its answer. */
+        int64_t end = sequence_is_prefilling(lane) ? sequence_goal(lane) + 1 : lane->pos + OPS_BLOCK;
+        room -= at_least_zero(blocks_to(end) - lane->n_taken);
+    }
+    if (n_lanes == 0) return true;
+    /* Who had to give way comes back for good, as far as can be seen. */
+    int want = s->usage.suspensions > 0 ? s->n_blocks : blocks_to(sequence_goal(s) + 1) + 1;
+    return want - reuse_peek_held(e->reuse, s->ids, (int)sequence_goal(s) + 1) <= room;
+}
+
+int64_t engine_cache_peek(const engine *e, const sequence *s)
+{
+    return (int64_t)reuse_peek(e->reuse, s->ids, (int)sequence_goal(s) + 1) * OPS_BLOCK;
 }
 
 /* Keep the state at a boundary that is still ahead. A full plan leaves out what comes last. */
@@ -126,12 +150,12 @@ static int common_blocks(const request *a, const request *b)
 bool engine_cache_should_wait(engine *e, sequence *s)
 {
     const request *r = s->req;
-    if (!reuse_is_on(e->reuse)) return false;
+    if (!reuse_is_on(e->reuse) || s->usage.suspensions > 0) return false;
     int best = 0;
     sequence *ahead = NULL;
     for (int i = 0; i < e->opt.n_lanes; i++) {
         sequence *lane = e->lanes[i];
-        if (!lane || lane->pos >= lane->req->n_ids - 1) continue;
+        if (!sequence_is_prefilling(lane)) continue;
         int n = common_blocks(lane->req, r);
         if ((int64_t)n * OPS_BLOCK < lane->pos || n <= best) continue;
         best = n;
@@ -157,6 +181,7 @@ static void plan_prompt(const engine *e, sequence *s)
         last = i;
     }
     s->first_end = (last > 0 ? last : r->n_ids - 1) / OPS_BLOCK;
+    plan_add(s, (int)(sequence_goal(s) / OPS_BLOCK));
     plan_add(s, (r->n_ids - 1) / OPS_BLOCK);
     plan_add(s, s->first_end);
     if (second > 0) plan_add(s, second / OPS_BLOCK);
@@ -175,14 +200,14 @@ static status load_windows(engine *e, sequence *s, int n_blocks)
 
 status engine_cache_start(engine *e, sequence *s)
 {
+    s->pos = s->n_plan = 0;
     if (!reuse_is_on(e->reuse)) return ERR_OK;
-    const request *r = s->req;
-    reuse_found f = reuse_match(e->reuse, r->ids, r->n_ids, s->blocks);
+    reuse_found f = reuse_match(e->reuse, s->ids, (int)sequence_goal(s) + 1, s->blocks);
     reuse_hold(e->reuse, s->blocks, f.n_blocks);
     s->n_taken = s->n_published = f.n_blocks;
     if (f.n_blocks > 0) {
         s->pos = (int64_t)f.n_blocks * OPS_BLOCK;
-        s->usage.cached_tokens = s->pos;
+        if (s->usage.suspensions == 0) s->usage.cached_tokens = s->pos;
         TRY(cycle_set_blocks(e->cycle, s->slot, 0, s->blocks, f.n_blocks));
         TRY(snapshot_load(e->snapshots, f.cell, s->slot, s->pos));
         TRY(load_windows(e, s, f.n_blocks));
@@ -194,7 +219,7 @@ status engine_cache_start(engine *e, sequence *s)
 
 status engine_cache_reach(engine *e, sequence *s, int64_t end)
 {
-    int want = (int)((end + OPS_BLOCK - 1) / OPS_BLOCK), had = s->n_taken;
+    int want = blocks_to(end), had = s->n_taken;
     if (want <= had) return ERR_OK;
     DASSERT(want <= s->n_blocks);
     TRY(reuse_take(e->reuse, want - had, s->blocks + had));
@@ -204,19 +229,13 @@ status engine_cache_reach(engine *e, sequence *s, int64_t end)
 
 /* ---- publishing ---- */
 
-static int32_t token_at(const sequence *s, int64_t pos)
-{
-    int n = s->req->n_ids;
-    return pos < n ? s->req->ids[pos] : s->new_ids[pos - n];
-}
-
 /* Make the sequence's first n blocks nodes; where there are such nodes it takes them. */
 static status publish(engine *e, sequence *s, int n)
 {
     for (; s->n_published < n; s->n_published++) {
         int i = s->n_published;
-        int32_t ids[OPS_BLOCK], had = s->blocks[i];
-        for (int j = 0; j < OPS_BLOCK; j++) ids[j] = token_at(s, (int64_t)i * OPS_BLOCK + j);
+        int32_t had = s->blocks[i];
+        const int32_t *ids = s->ids + (int64_t)i * OPS_BLOCK;
         s->blocks[i] = reuse_publish(e->reuse, i > 0 ? s->blocks[i - 1] : PREFIX_ROOT, ids, had);
         if (s->blocks[i] != had) TRY(cycle_set_blocks(e->cycle, s->slot, i, s->blocks + i, 1));
     }
@@ -240,7 +259,7 @@ static status keep_windows(engine *e, sequence *s, int n_blocks)
 
 int64_t engine_cache_slice_end(const engine *e, const sequence *s, int n)
 {
-    int64_t end = s->req->n_ids - 1;
+    int64_t end = sequence_goal(s);
     bool is_on = reuse_is_on(e->reuse);
     if (end > s->pos + n) {
         int64_t whole = (s->pos + n) / OPS_BLOCK * OPS_BLOCK;
@@ -259,7 +278,7 @@ int64_t engine_cache_context_end(const sequence *s, int64_t slice_end)
         int64_t at = (int64_t)s->plan[i] * OPS_BLOCK;
         if (at >= slice_end) return at;
     }
-    return s->req->n_ids - 1;
+    return sequence_goal(s);
 }
 
 status engine_cache_after_slice(engine *e, sequence *s)
@@ -291,7 +310,6 @@ status engine_cache_before_cycle(engine *e, int L)
     for (int l = 0; l < L; l++) {
         const cycle_lane *lane = &e->step[l];
         sequence *s = e->lanes[lane->slot];
-        TRY(engine_cache_reach(e, s, lane->pos + lane->n_draft + 1));
         e->step_cells[l] = -1;
         if (!reuse_is_on(e->reuse) || lane->pos % OPS_BLOCK + lane->n_draft + 1 < OPS_BLOCK)
             continue;

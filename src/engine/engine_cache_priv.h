@@ -20,16 +20,20 @@ status engine_cache_open(engine *e, err *out);
 void engine_cache_close(engine *e);
 engine_cache_counters engine_cache_stats(const engine *e);
 
-/* The pool can serve the sequence to its longest beside what the running ones may still take. */
+/* The pool has room for the sequence's prompt and a block of its answer (to its longest when it had
+ * been suspended) beside the prompts of the running ones and a block more of their answers. */
 bool engine_cache_fits(const engine *e, const sequence *s);
 
 /* A running lane is computing a prefix of the sequence's prompt that is worth waiting for. */
 bool engine_cache_should_wait(engine *e, sequence *s);
 
+/* Tokens that the sequence could take over if it started now. */
+int64_t engine_cache_peek(const engine *e, const sequence *s);
+
 /* The sequence has got its slot, which was reset: take over what there is. Sets s->pos. */
 status engine_cache_start(engine *e, sequence *s);
 
-/* Have KV blocks for positions below `end`. */
+/* Have KV blocks for positions below `end`. LIMIT when there are too few; then none is taken. */
 status engine_cache_reach(engine *e, sequence *s, int64_t end);
 
 /* Where the next slice of the prompt ends, at most n rows on. */
@@ -42,7 +46,7 @@ int64_t engine_cache_context_end(const sequence *s, int64_t slice_end);
 /* A slice was computed and s->pos moved behind it. */
 status engine_cache_after_slice(engine *e, sequence *s);
 
-/* Around cycle_step over e->step[0..L). */
+/* Around cycle_step over e->step[0..L), whose blocks are there. */
 status engine_cache_before_cycle(engine *e, int L);
 status engine_cache_after_cycle(engine *e, int L);
 

@@ -27,6 +27,12 @@ struct engine {
     width_policy *widths; /* owned; NULL = always the most */
     bool is_measured;     /* widths go by times */
 
+    uint32_t *counts_row; /* owned [V]: token counts of a sequence that goes on */
+    double ms_per_row;    /* of a prompt, of late; 0 = not known */
+    double owed_ms;       /* of decoding, before prompts go on */
+    int64_t n_leaves;     /* times a lane became free */
+    engine_tally tally;
+
     sequence *lanes[ENGINE_LANES_MAX]; /* by slot, NULL = free; engine thread */
     cycle_slice slices[ENGINE_LANES_MAX];
     cycle_lane step[ENGINE_LANES_MAX];
@@ -54,6 +60,12 @@ bool engine_run_step(engine *e);
 
 /* engine_constraint.c: what the tokens of a sequence may be. Any thread. */
 status engine_constrain(engine *e, sequence *s, err *err_out);
+/* A call for these lanes failed. A broken device fails all lanes; else the one that came last fails
+ * and the others are computed again. Engine thread. */
+void engine_lanes_failed(engine *e, status st, const char *what, sequence *const *lanes, int n);
+
+/* The time of the stage that the sequence is in. */
+void engine_stop_clocks(sequence *s);
 
 /* Give the sequence's slot and blocks back, send its FINISH, free it. Engine thread. */
 void engine_finish_sequence(engine *e, sequence *s, engine_finish reason, const err *error);

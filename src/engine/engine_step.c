@@ -1,6 +1,9 @@
 /* One step: admit, a slice of prompts, a cycle of the decoding lanes. */
+#include <math.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/engine_admit_priv.h"
 #include "engine/engine_cache_priv.h"
 #include "engine/engine_cycle.h"
 
@@ -13,7 +16,7 @@ static void add_usage(engine_counters *c, const engine_usage *u)
     c->accepted += u->accepted;
 }
 
-static void stop_clocks(sequence *s)
+void engine_stop_clocks(sequence *s)
 {
     int64_t now = clock_ns();
     if (s->decode_ns)
@@ -40,8 +43,9 @@ void engine_finish_sequence(engine *e, sequence *s, engine_finish reason, const 
     if (was_running) {
         engine_cache_leave(e, s, reason != ENGINE_FAILED);
         e->lanes[s->slot] = NULL;
+        e->n_leaves++;
     }
-    stop_clocks(s);
+    engine_stop_clocks(s);
     mutex_lock(&e->lock);
     e->count.finished++;
     if (reason == ENGINE_CANCELED) e->count.canceled++;
@@ -56,62 +60,16 @@ void engine_finish_sequence(engine *e, sequence *s, engine_finish reason, const 
     if (--r->n_left == 0) free_request(e, r);
 }
 
-/* The first waiting sequence that is canceled, or that a free slot and blocks allow; or NULL.
- * One that waits for a prefix is passed by, one that does not fit is not. */
-static sequence *take_waiting(engine *e, int slot)
+static err failure_of(const engine *e, status s, const char *what)
 {
-    sequence *found = NULL;
-    bool is_blocked = false;
-    mutex_lock(&e->lock);
-    for (sequence **at = &e->waiting; *at; at = &(*at)->next) {
-        sequence *s = *at;
-        bool is_canceled = atomic_load(&s->req->is_canceled);
-        bool waits = slot >= 0 && !is_blocked && engine_cache_should_wait(e, s);
-        bool fits = slot >= 0 && !is_blocked && !waits && engine_cache_fits(e, s);
-        if (!fits && !waits) is_blocked = true;
-        if (!is_canceled && !fits) continue;
-        *at = s->next;
-        if (!*at) e->waiting_end = at;
-        e->n_waiting--;
-        found = s;
-        break;
-    }
-    mutex_unlock(&e->lock);
-    return found;
-}
-
-static int free_slot(const engine *e)
-{
-    for (int i = 0; i < e->opt.n_lanes; i++)
-        if (!e->lanes[i]) return i;
-    return -1;
-}
-
-static status start_lane(engine *e, sequence *s, int slot)
-{
-    const request *r = s->req;
-    s->slot = slot;
-    e->lanes[slot] = s;
-    mutex_lock(&e->lock);
-    e->count.n_running++;
-    mutex_unlock(&e->lock);
-    TRY(cycle_reset(e->cycle, slot));
-    if (e->widths) width_forget(e->widths, slot);
-    TRY(engine_cache_start(e, s));
-    sample_policy p = sequence_policy(s, e->info.eos, e->info.n_eos, e->bias);
-    TRY(cycle_set_policy(e->cycle, slot, &p, e->bias));
-    if (policy_has_penalties(&r->policy)) TRY(cycle_mark_prompt(e->cycle, slot, r->ids, r->n_ids));
-    stop_clocks(s);
-    s->prefill_ns = clock_ns();
-    s->anchor = r->ids[r->n_ids - 1];
-    return ERR_OK;
+    err failure = cycle_backend(e->cycle)->last;
+    if (failure.code == ERR_OK) err_set(&failure, s, what, -1, "%s", status_text(s));
+    return failure;
 }
 
 static void fail_all(engine *e, status s, const char *what)
 {
-    const err *last = &cycle_backend(e->cycle)->last;
-    err failure = *last;
-    if (failure.code == ERR_OK) err_set(&failure, s, what, -1, "%s", status_text(s));
+    err failure = failure_of(e, s, what);
     reuse_clear(e->reuse);
     for (int i = 0; i < e->opt.n_lanes; i++)
         if (e->lanes[i]) engine_finish_sequence(e, e->lanes[i], ENGINE_FAILED, &failure);
@@ -122,38 +80,89 @@ static void fail_all(engine *e, status s, const char *what)
     }
 }
 
-/* Cancel and admit until neither is possible. True when anything changed. */
-static bool admit(engine *e)
+void engine_lanes_failed(engine *e, status st, const char *what, sequence *const *lanes, int n)
 {
-    bool changed = false;
-    for (int i = 0; i < e->opt.n_lanes; i++) {
-        sequence *s = e->lanes[i];
-        if (!s || !atomic_load(&s->req->is_canceled)) continue;
-        engine_finish_sequence(e, s, ENGINE_CANCELED, NULL);
-        changed = true;
+    if (st == ERR_DEVICE) {
+        fail_all(e, st, what);
+        return;
     }
-    for (sequence *s; (s = take_waiting(e, free_slot(e))) != NULL; changed = true) {
-        if (atomic_load(&s->req->is_canceled)) {
-            engine_finish_sequence(e, s, ENGINE_CANCELED, NULL);
-            continue;
-        }
-        status st = start_lane(e, s, free_slot(e));
-        if (st != ERR_OK) fail_all(e, st, "start of a lane");
-    }
-    return changed;
+    err failure = failure_of(e, st, what);
+    sequence *last = lanes[0];
+    for (int i = 1; i < n; i++)
+        if (sequence_is_older(last, lanes[i])) last = lanes[i];
+    for (int i = 0; i < n; i++)
+        if (lanes[i] != last) engine_suspend(e, lanes[i], false);
+    engine_finish_sequence(e, last, ENGINE_FAILED, &failure);
 }
 
-static bool is_prefilling(const sequence *s)
+/* ---- prompts ---- */
+
+enum { SLICE_MS = 100, SLICE_ROWS_LEAST = 64 };
+static const double SLICE_ALONE = 2.5;  /* times as long while nothing decodes */
+static const double RATE_WEIGHT = 0.25; /* of the last slice in what a row takes */
+
+static int n_decoding(const engine *e)
 {
-    return s && s->pos < s->req->n_ids - 1;
+    int n = 0;
+    for (int i = 0; i < e->opt.n_lanes; i++)
+        n += e->lanes[i] && !sequence_is_prefilling(e->lanes[i]);
+    return n;
+}
+
+/* Rows of prompts that a step may compute. */
+static int slice_rows(const engine *e)
+{
+    double ms = e->opt.slice_ms > 0 ? e->opt.slice_ms : SLICE_MS;
+    if (e->opt.slice_ms < 0 || e->ms_per_row <= 0) return e->opt.prefill_rows;
+    if (n_decoding(e) == 0) ms *= SLICE_ALONE;
+    double rows = ms / e->ms_per_row;
+    if (rows < SLICE_ROWS_LEAST) rows = SLICE_ROWS_LEAST;
+    return rows < e->opt.prefill_rows ? (int)rows : e->opt.prefill_rows;
+}
+
+/* Slices of the prompts whose turn it is, with their blocks; returns their number. */
+static int plan_slices(engine *e, sequence **lanes)
+{
+    sequence *order[ENGINE_LANES_MAX];
+    int n_order = engine_order_prompts(e, order), most = slice_rows(e), rows = 0, n = 0;
+    int64_t end[ENGINE_LANES_MAX];
+    for (int i = 0; i < n_order && rows < most; i++) {
+        sequence *s = order[i];
+        if (s->slot < 0) continue; /* suspended for one before it */
+        int64_t to = engine_cache_slice_end(e, s, most - rows);
+        if (!engine_make_room(e, s, to)) continue;
+        end[n] = to;
+        lanes[n++] = s;
+        rows += (int)(to - s->pos);
+    }
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        sequence *s = lanes[i];
+        if (s->slot < 0) continue;
+        e->slices[kept] = (cycle_slice){.slot = s->slot,
+                                        .ids = s->ids + s->pos,
+                                        .n = (int)(end[i] - s->pos),
+                                        .pos = s->pos,
+                                        .prompt_end = engine_cache_context_end(s, end[i])};
+        lanes[kept++] = s;
+    }
+    return kept;
+}
+
+/* Lanes that wait while later ones go on have that much the more right to be next. */
+static void count_overtaking(engine *e, int n)
+{
+    for (int i = 0; i < e->opt.n_lanes; i++) {
+        sequence *s = e->lanes[i];
+        bool is_left_out = sequence_is_prefilling(s);
+        for (int k = 0; k < n && is_left_out; k++) is_left_out = e->slices[k].slot != i;
+        for (int k = 0; k < n && is_left_out; k++)
+            if (sequence_is_older(s, e->lanes[e->slices[k].slot])) s->overtaken += e->slices[k].n;
+    }
 }
 
 static status run_slices(engine *e, int n)
 {
-    for (int i = 0; i < n; i++) {
-        const cycle_slice *a = &e->slices[i];
-        TRY(engine_cache_reach(e, e->lanes[a->slot], a->pos + a->n));
-    }
     TRY(cycle_prefill(e->cycle, e->slices, n));
     for (int i = 0; i < n; i++) {
         sequence *s = e->lanes[e->slices[i].slot];
@@ -161,42 +170,63 @@ static status run_slices(engine *e, int n)
         reuse_advance(e->reuse, e->slices[i].n);
         TRY(engine_cache_after_slice(e, s));
     }
-    return ERR_OK;
+    /* Else the next slice would be queued before this one's time is known. */
+    return cycle_sync(e->cycle);
 }
 
-/* One slice of prompts, oldest slots first, up to prefill_rows in all. */
+static void learn_slice(engine *e, int n, double ms)
+{
+    int rows = 0;
+    for (int i = 0; i < n; i++) rows += e->slices[i].n;
+    double rate = ms / rows, weight = e->ms_per_row > 0 ? RATE_WEIGHT : 1;
+    /* Few rows cost more each: they say little of a whole slice. */
+    if (rows >= SLICE_ROWS_LEAST || e->ms_per_row <= 0)
+        e->ms_per_row += weight * (rate - e->ms_per_row);
+    if (n_decoding(e) > 0) e->owed_ms += ms * e->opt.decode_share;
+    histogram_add(&e->tally.slice, ms);
+}
+
+/* One slice of prompts. */
 static bool prefill(engine *e)
 {
-    int n = 0, rows = 0;
-    for (int i = 0; i < e->opt.n_lanes && rows < e->opt.prefill_rows; i++) {
-        sequence *s = e->lanes[i];
-        if (!is_prefilling(s)) continue;
-        int64_t end = engine_cache_slice_end(e, s, e->opt.prefill_rows - rows);
-        int take = (int)(end - s->pos);
-        e->slices[n++] = (cycle_slice){.slot = i,
-                                       .ids = s->req->ids + s->pos,
-                                       .n = take,
-                                       .pos = s->pos,
-                                       .prompt_end = engine_cache_context_end(s, end)};
-        rows += take;
-    }
+    sequence *lanes[ENGINE_LANES_MAX];
+    if (e->owed_ms > 0 && n_decoding(e) > 0) return false;
+    int n = plan_slices(e, lanes);
     if (n == 0) return false;
+    count_overtaking(e, n);
+    int64_t start_ns = clock_ns();
     if (e->opt.guards_steps) mem_guard_begin("prefill step");
     status st = run_slices(e, n);
     if (e->opt.guards_steps) mem_guard_end();
     if (st != ERR_OK) {
-        fail_all(e, st, "prefill");
+        engine_lanes_failed(e, st, "prefill", lanes, n);
         return true;
     }
-    for (int i = 0; i < n; i++) sequence_emit_prefill(e->lanes[e->slices[i].slot]);
+    learn_slice(e, n, clock_ms_since(start_ns));
+    for (int i = 0; i < n; i++) sequence_emit_prefill(lanes[i]);
     return true;
 }
+
+/* ---- decoding ---- */
 
 static bool is_eos(const engine *e, const sequence *s, int32_t id)
 {
     for (int i = 0; i < e->info.n_eos && !s->req->policy.ignore_eos; i++)
         if (e->info.eos[i] == id) return true;
     return false;
+}
+
+static void tally_tokens(engine *e, sequence *s, const cycle_result *r)
+{
+    int64_t now = clock_ns();
+    if (s->n_new == 0) {
+        histogram_add(&e->tally.first_token, (double)(now - s->submitted_ns) * 1e-6);
+    } else {
+        double ms = (double)(now - s->last_ns) * 1e-6 / r->n;
+        for (int i = 0; i < r->n; i++) histogram_add(&e->tally.token, ms);
+    }
+    s->last_ns = now;
+    e->tally.widths[r->n_drafted < ENGINE_WIDTHS ? r->n_drafted : ENGINE_WIDTHS - 1]++;
 }
 
 /* The tokens that the constraint allows; what comes behind them was drawn from a mask that says
@@ -229,6 +259,7 @@ static status advance(engine *e, sequence *s, cycle_result *r, bool crossed)
         fail_constraint(e, s);
         return ERR_OK;
     }
+    tally_tokens(e, s, r);
     bool ends = is_eos(e, s, r->ids[r->n - 1]);
     int n_used;
     bool is_cut = sequence_emit(s, r, ends, &n_used);
@@ -249,27 +280,72 @@ static status advance(engine *e, sequence *s, cycle_result *r, bool crossed)
     return ERR_OK;
 }
 
+/* A lane's numbers were no numbers: what it had in the cache is dropped, with all that goes on from
+ * there, and computed again, once. */
+static void recompute(engine *e, sequence *s)
+{
+    int32_t top = s->n_published > 0 ? s->blocks[0] : -1;
+    if (top >= 0) reuse_forget(e->reuse, top);
+    for (int i = 0; i < e->opt.n_lanes && top >= 0; i++) {
+        sequence *other = e->lanes[i];
+        if (other && other != s && other->n_published > 0 && other->blocks[0] == top)
+            engine_suspend(e, other, false);
+    }
+    mutex_lock(&e->lock);
+    e->count.recomputed++;
+    mutex_unlock(&e->lock);
+    if (s->n_recomputed++ == 0) {
+        engine_suspend(e, s, false);
+        return;
+    }
+    err failure = {0};
+    err_set(&failure, ERR_DEVICE, "numbers", -1, "the model's output is not a number");
+    engine_finish_sequence(e, s, ENGINE_FAILED, &failure);
+}
+
+/* The step's lanes that still have a slot and blocks for what they want; proposals that have none
+ * are left out before anyone gives way. */
+static int make_room(engine *e, int L, sequence **lanes)
+{
+    int kept = 0;
+    for (int l = 0; l < L; l++) {
+        cycle_lane *lane = &e->step[l];
+        sequence *s = lanes[l];
+        if (s->slot < 0) continue;
+        int64_t has = (int64_t)s->n_taken * OPS_BLOCK;
+        if (engine_cache_reach(e, s, lane->pos + lane->n_draft + 1) != ERR_OK && has > lane->pos)
+            lane->n_draft = (int)(has - lane->pos) - 1;
+        engine_make_room(e, s, lane->pos + lane->n_draft + 1);
+    }
+    for (int l = 0; l < L; l++) {
+        if (lanes[l]->slot < 0) continue;
+        e->step[kept] = e->step[l];
+        lanes[kept++] = lanes[l];
+    }
+    return kept;
+}
+
 static status run_cycle(engine *e, int L)
 {
-    width_choose(e->widths, e->step, L);
     TRY(engine_cache_before_cycle(e, L));
     TRY(width_step(e->widths, e->cycle, e->step, L, e->results));
     return engine_cache_after_cycle(e, L);
 }
 
-static bool decode(engine *e)
+static int plan_cycle(engine *e, sequence **lanes)
 {
     int L = 0;
     for (int i = 0; i < e->opt.n_lanes; i++) {
         sequence *s = e->lanes[i];
-        if (!s || is_prefilling(s)) continue;
+        if (!s || sequence_is_prefilling(s)) continue;
         if (!s->decode_ns) {
-            stop_clocks(s);
+            engine_stop_clocks(s);
             s->decode_ns = clock_ns();
         }
         int64_t left = s->req->max_tokens - s->n_new;
         int max_new = (int)(left < OPS_ROWS_MAX ? left : OPS_ROWS_MAX);
         int width = e->width < max_new - 1 ? e->width : max_new - 1;
+        lanes[L] = s;
         e->step[L++] = (cycle_lane){.slot = i,
                                     .anchor = s->anchor,
                                     .pos = s->pos,
@@ -279,13 +355,31 @@ static bool decode(engine *e)
         if (s->constraint && constraint_is_needed(s->constraint, width))
             e->step[L - 1].mask = (cycle_mask){constraint_fill, s->constraint};
     }
+    width_choose(e->widths, e->step, L);
+    return make_room(e, L, lanes);
+}
+
+static bool decode(engine *e)
+{
+    sequence *lanes[ENGINE_LANES_MAX];
+    int L = plan_cycle(e, lanes);
     if (L == 0) return false;
+    int64_t start_ns = clock_ns();
     if (e->opt.guards_steps) mem_guard_begin("decode step");
     status st = run_cycle(e, L);
     if (e->opt.guards_steps) mem_guard_end();
+    if (st != ERR_OK) {
+        engine_lanes_failed(e, st, "decode", lanes, L);
+        return true;
+    }
+    double ms = clock_ms_since(start_ns);
+    histogram_add(&e->tally.cycle, ms);
+    e->owed_ms = e->owed_ms > ms ? e->owed_ms - ms : 0;
     for (int l = 0; l < L && st == ERR_OK; l++)
-        st = advance(e, e->lanes[e->step[l].slot], &e->results[l], e->crossed[l]);
+        if (!e->results[l].has_nan) st = advance(e, lanes[l], &e->results[l], e->crossed[l]);
     if (st != ERR_OK) fail_all(e, st, "decode");
+    for (int l = 0; l < L && st == ERR_OK; l++)
+        if (e->results[l].has_nan && e->lanes[e->step[l].slot] == lanes[l]) recompute(e, lanes[l]);
     return true;
 }
 
@@ -300,12 +394,14 @@ static void measure(engine *e)
 bool engine_run_step(engine *e)
 {
     if (!e->is_measured) measure(e);
-    bool worked = admit(e);
+    if (e->opt.suspends_always) engine_suspend_all(e);
+    bool worked = engine_admit(e);
     worked |= prefill(e);
     worked |= decode(e);
     if (!worked) return false;
     mutex_lock(&e->lock);
     e->count.cache = engine_cache_stats(e);
+    e->count.tally = e->tally;
     mutex_unlock(&e->lock);
     return true;
 }

@@ -1,6 +1,7 @@
 #include "engine/sequence_priv.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -43,6 +44,7 @@ status request_new(request **out, const engine_request *from, int64_t max_tokens
     r->starts_in_reasoning = from->starts_in_reasoning;
     r->reasoning_most = from->has_reasoning_limit ? from->reasoning_most : -1;
     r->ends_loops = from->ends_loops;
+    r->priority = from->priority;
     r->on_event = from->on_event;
     r->ctx = from->ctx;
     status s = r->ids && r->policy.bias
@@ -73,14 +75,15 @@ status sequence_new(sequence **out, request *r, int choice, const vocab *v, err 
     s->slot = s->cell = -1;
     s->n_blocks = (int)((r->n_ids + r->max_tokens + OPS_BLOCK - 1) / OPS_BLOCK);
     s->blocks = mem_new_array((size_t)s->n_blocks, sizeof *s->blocks);
-    s->new_ids = mem_new_array((size_t)r->max_tokens, sizeof *s->new_ids);
+    s->ids = mem_new_array((size_t)(r->n_ids + r->max_tokens), sizeof *s->ids);
+    s->work_stamp = -1;
     detok_init(&s->detok, v, !r->keeps_special);
     stop_init(&s->stop, r->stop, r->n_stop);
     buf_init(&s->raw);
     buf_init(&s->text);
     /* The most text that one cycle can bring, so that a step allocates nothing. */
     size_t most = (size_t)(OPS_ROWS_MAX + 1) * ((size_t)vocab_longest(v) * 3 + 16) + STOP_BYTES_MAX;
-    bool ok = s->blocks && s->new_ids && buf_reserve(&s->raw, most) &&
+    bool ok = s->blocks && s->ids && buf_reserve(&s->raw, most) &&
               buf_reserve(&s->text, most + STOP_BYTES_MAX);
     if (r->wants_logprobs)
         ok = ok && (s->logprobs = mem_new_array(OPS_ROWS_MAX, sizeof *s->logprobs));
@@ -88,6 +91,7 @@ status sequence_new(sequence **out, request *r, int choice, const vocab *v, err 
         sequence_free(s);
         return err_set(e, ERR_NOMEM, "request", -1, "choice %d", choice);
     }
+    memcpy(s->ids, r->ids, (size_t)r->n_ids * sizeof *s->ids);
     s->submitted_ns = clock_ns();
     s->usage.prompt_tokens = r->n_ids;
     *out = s;
@@ -98,7 +102,7 @@ void sequence_free(sequence *s)
 {
     if (!s) return;
     mem_free(s->blocks);
-    mem_free(s->new_ids);
+    mem_free(s->ids);
     mem_free(s->logprobs);
     constraint_close(s->constraint);
     stop_fini(&s->stop);
@@ -166,7 +170,7 @@ bool sequence_emit(sequence *s, const cycle_result *r, bool ends, int *n_used)
         buf_clear(&s->raw);
         if (!is_end_token || s->req->keeps_special) detok_push(&s->detok, r->ids[used], &s->raw);
         stop_push(&s->stop, buf_str(&s->raw), &s->text);
-        s->new_ids[s->n_new + used] = r->ids[used];
+        s->ids[s->req->n_ids + s->n_new + used] = r->ids[used];
         used++;
     }
     *n_used = used;
@@ -186,6 +190,8 @@ bool sequence_emit(sequence *s, const cycle_result *r, bool ends, int *n_used)
 
 void sequence_emit_prefill(sequence *s)
 {
+    if (s->n_new > 0 || s->pos <= s->shown) return; /* done before it was suspended */
+    s->shown = s->pos;
     engine_event ev = event_of(s, ENGINE_PREFILL);
     ev.prefilled = s->pos;
     s->req->on_event(s->req->ctx, &ev);
