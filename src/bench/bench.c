@@ -15,6 +15,7 @@ static const bench_row table[] = {
     {"make-model", bench_make_model, "write a random-weight checkpoint of a real shape"},
     {"decode-profile", bench_decode_profile, "time, bytes and share of the floor per stage"},
     {"agent-replay", bench_agent_replay, "a growing session and what the prompt cache makes of it"},
+    {"oracle", bench_oracle, "the same answers by every way there is to compute them"},
     {"score", bench_score, "perplexity, first tokens and KL divergence against ref"},
 };
 

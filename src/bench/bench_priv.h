@@ -8,6 +8,7 @@
 int bench_make_model(int argc, char **argv);
 int bench_decode_profile(int argc, char **argv);
 int bench_agent_replay(int argc, char **argv);
+int bench_oracle(int argc, char **argv);
 int bench_score(int argc, char **argv);
 
 /* Parse flags only. Returns -1 to go on, else the exit status (help: 0, wrong flag: 2). */

@@ -5,24 +5,30 @@
 #include "cli/command_priv.h"
 #include "engine/engine_cycle.h"
 #include "engine/engine_flags.h"
+#include "engine/memory_plan.h"
 #include "load/load.h"
 
-static void put_memory(json_writer *w, const model_memory *m, int64_t draft)
+static void put_bytes(json_writer *w, const char *key, int64_t n)
+{
+    json_key(w, key);
+    json_int(w, n);
+}
+
+static void put_memory(json_writer *w, const memory_plan *p, int64_t block)
 {
     json_key(w, "memory");
     json_open_object(w);
-    json_key(w, "weights_bytes");
-    json_int(w, m->weights);
-    json_key(w, "draft_weights_bytes");
-    json_int(w, draft);
-    json_key(w, "kv_bytes");
-    json_int(w, m->kv);
-    json_key(w, "state_bytes");
-    json_int(w, m->states);
-    json_key(w, "scratch_bytes");
-    json_int(w, m->scratch);
-    json_key(w, "total_bytes");
-    json_int(w, m->weights + draft + m->kv + m->states + m->scratch);
+    put_bytes(w, "weights_bytes", p->weights);
+    put_bytes(w, "draft_bytes", p->draft);
+    put_bytes(w, "kv_bytes", p->kv);
+    put_bytes(w, "state_bytes", p->states);
+    put_bytes(w, "scratch_bytes", p->scratch);
+    put_bytes(w, "cache_bytes", p->cache);
+    put_bytes(w, "total_bytes", p->total);
+    put_bytes(w, "limit_bytes", p->limit);
+    put_bytes(w, "kv_blocks", p->n_blocks);
+    put_bytes(w, "block_bytes", block);
+    put_bytes(w, "cached_states", p->n_cells);
     json_close_object(w);
 }
 
@@ -31,9 +37,19 @@ static status describe(const engine_options *o, const load_model *target, const 
 {
     model_options mo;
     model_memory mem;
+    memory_plan plan;
     cycle_options c = engine_cycle_options(o);
-    dtype act = o->backend && strncmp(o->backend, "cuda", 4) == 0 ? DTYPE_BF16 : DTYPE_F32;
-    TRY(cycle_plan(&c, target, draft, act, &mo, &mem, e));
+    bool is_cuda = o->backend && strncmp(o->backend, "cuda", 4) == 0;
+    backend be = {.name = o->backend ? o->backend : "cpu",
+                  .act = is_cuda ? DTYPE_BF16 : DTYPE_F32,
+                  .quantises_drafts = !o->backend || strncmp(o->backend, "ref", 3) != 0};
+    memory_wish wish = {.n_lanes = o->n_lanes,
+                        .max_bytes = o->max_memory,
+                        .cache_bytes = o->cache_bytes};
+    TRY(cycle_plan(&c, target, draft, be.act, &mo, &mem, e));
+    TRY(cycle_plan_sizes(&c, target, draft, &be, &wish.sizes, e));
+    if (o->max_memory == 0 && !is_cuda) wish.max_bytes = memory_plan_machine();
+    TRY(memory_plan_make(&wish, &plan, e));
     json_writer w;
     json_writer_init(&w, out);
     json_open_object(&w);
@@ -73,7 +89,7 @@ static status describe(const engine_options *o, const load_model *target, const 
     json_key(&w, "prefill_rows");
     json_int(&w, mo.max_rows);
     json_close_object(&w);
-    put_memory(&w, &mem, draft ? weights_bytes(draft->weights) : 0);
+    put_memory(&w, &plan, wish.sizes.block);
     json_close_object(&w);
     buf_put_byte(out, '\n');
     return failed ? err_set(e, ERR_NOMEM, "info", -1, "output") : ERR_OK;

@@ -106,6 +106,16 @@ static status reserve(cycle *c, err *e)
     return c->be->ops->reserve(c->be, &a, e);
 }
 
+static status choose_blocks(cycle *c, model_options *mo, err *e)
+{
+    const cycle_options *o = &c->opt;
+    cycle_sizes sizes;
+    if (!o->on_sizes) return ERR_OK;
+    TRY(cycle_plan_sizes(o, &c->files, c->has_draft ? &c->draft_files : NULL, c->be, &sizes, e));
+    if (mo->n_blocks == 0) mo->n_blocks = o->n_slots * sizes.context_blocks;
+    return o->on_sizes(o->sizes_ctx, &sizes, &mo->n_blocks, e);
+}
+
 static status open_parts(cycle *c, err *e)
 {
     cycle_options *o = &c->opt;
@@ -118,6 +128,7 @@ static status open_parts(cycle *c, err *e)
     backend_options as = {
         .name = o->backend, .n_threads = o->n_threads, .pins_threads = o->pins_threads};
     TRY(backend_open(&c->be, &as, e));
+    TRY(choose_blocks(c, &mo, e));
     TRY(model_open(&c->target, c->be, &c->files, &mo, e));
     o->n_blocks = model_settings(c->target)->n_blocks;
     if (c->has_draft) {

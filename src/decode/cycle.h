@@ -14,6 +14,18 @@
 
 typedef struct cycle cycle;
 
+/* What a cycle takes in bytes, before anything is opened; weights as they lie in the files. */
+typedef struct cycle_sizes {
+    int64_t weights, scratch;
+    int64_t states;         /* of all slots */
+    int64_t draft;          /* weights, rings and scratch; 0 without one */
+    int64_t block;          /* of KV, 64 positions in all layers */
+    int64_t context_blocks; /* that one sequence of max_context takes */
+    int64_t cell, window;   /* of a snapshot (snapshot.h); window 0 when nothing is drafted */
+    int window_blocks;
+    bool is_host; /* all of it is in the host's memory */
+} cycle_sizes;
+
 typedef struct {
     const char *model;   /* path of a checkpoint */
     const char *draft;   /* path, or NULL for none */
@@ -29,6 +41,11 @@ typedef struct {
     int max_draft;  /* most proposals a cycle, -1 = the draft's block - 1 */
     int logit_rows; /* rows of logits a prefill may ask for (probes); 0 = none */
     bool keeps_layers;
+    bool spoils_drafts; /* tests: every proposal becomes token 0 */
+    /* Called when sizes are known and nothing is allocated yet, to choose n_blocks (*n_blocks holds
+     * what it would be) or to refuse; NULL for none. */
+    status (*on_sizes)(void *ctx, const struct cycle_sizes *sizes, int64_t *n_blocks, err *e);
+    void *sizes_ctx;
     /* Called while the target's weights are opened; NULL for none. */
     void (*on_progress)(void *ctx, int layers_done, int layers);
     void *progress_ctx;
@@ -48,6 +65,10 @@ void cycle_close(cycle *c);
  * one) on a backend with this act type, and the bytes that takes; nothing is opened. */
 status cycle_plan(const cycle_options *o, const load_model *target, const load_model *drafter,
                   dtype act, model_options *settings, model_memory *bytes, err *e);
+
+/* The sizes of that, for a backend of which only act, quantises_drafts and name count. */
+status cycle_plan_sizes(const cycle_options *o, const load_model *target, const load_model *drafter,
+                        const backend *be, cycle_sizes *out, err *e);
 
 const load_model *cycle_files(const cycle *c); /* the target's */
 const backend *cycle_backend(const cycle *c);

@@ -12,20 +12,34 @@
 /* Rows are worth collecting up to here; the draft's scratch bounds them too. */
 enum { PENDING_ROWS = 64 };
 
-static int64_t row_bytes(const cycle *c)
+static int64_t row_bytes(const arch_draft *a, dtype act)
 {
-    const arch_draft *a = &c->draft_files.draft;
-    return (int64_t)a->n_taps * a->E * (dtype_bits(c->be->act) / 8);
+    return (int64_t)a->n_taps * a->E * (dtype_bits(act) / 8);
+}
+
+static int most_rows(int n_slots)
+{
+    return PENDING_ROWS > 2 * n_slots ? PENDING_ROWS : 2 * n_slots;
+}
+
+static int64_t words_bytes(int64_t rows)
+{
+    return (4 * rows + 1) * 4;
+}
+
+int64_t cycle_pending_plan_bytes(int n_slots, const arch_draft *a, dtype act)
+{
+    return most_rows(n_slots) * row_bytes(a, act) + words_bytes(most_rows(n_slots));
 }
 
 void cycle_pending_plan(cycle *c)
 {
     cycle_pending *p = &c->pending;
     if (!c->has_draft || c->max_draft == 0) return;
-    int rows = PENDING_ROWS > 2 * c->opt.n_slots ? PENDING_ROWS : 2 * c->opt.n_slots;
+    int rows = most_rows(c->opt.n_slots);
     p->max_rows = rows < c->max_rows ? rows : c->max_rows;
-    p->taps = dev_arena_take(&c->mem, p->max_rows * row_bytes(c));
-    p->words = dev_arena_take(&c->mem, (4 * (int64_t)p->max_rows + 1) * 4);
+    p->taps = dev_arena_take(&c->mem, p->max_rows * row_bytes(&c->draft_files.draft, c->be->act));
+    p->words = dev_arena_take(&c->mem, words_bytes(p->max_rows));
 }
 
 int64_t cycle_pending_bytes(const cycle *c)
@@ -85,7 +99,7 @@ status cycle_pending_add(cycle *c, const cycle_lane *lanes, int L)
         slots_of(p)[p->n_rows + l] = lanes[l].slot;
         positions_of(p)[p->n_rows + l] = (int32_t)lanes[l].pos;
     }
-    int64_t size = row_bytes(c), at = p->n_rows * size;
+    int64_t size = row_bytes(&c->draft_files.draft, c->be->act), at = p->n_rows * size;
     p->n_rows += L;
     p->n_cycles++;
     return c->be->ops->copy(c->be, dev_buf_at(p->taps, at), model_taps(c->target), L * size);

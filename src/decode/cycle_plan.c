@@ -1,5 +1,8 @@
 /* Sizes of a cycle from its options and the two checkpoints: what opening takes and a plan says. */
+#include <string.h>
+
 #include "decode/cycle_priv.h"
+#include "model/cells.h"
 
 model_options cycle_size_model(cycle_options *o, const arch_target *target,
                                const arch_draft *drafter)
@@ -33,4 +36,35 @@ status cycle_plan(const cycle_options *o, const load_model *target, const load_m
     cycle_options sized = *o;
     *settings = cycle_size_model(&sized, &target->target, drafter ? &drafter->draft : NULL);
     return model_plan(target, settings, act, bytes, e);
+}
+
+status cycle_plan_sizes(const cycle_options *o, const load_model *target, const load_model *drafter,
+                        const backend *be, cycle_sizes *out, err *e)
+{
+    cycle_options sized = *o;
+    model_options m = cycle_size_model(&sized, &target->target, drafter ? &drafter->draft : NULL);
+    model_memory one, two;
+    m.n_blocks = 1;
+    TRY(model_plan(target, &m, be->act, &one, e));
+    m.n_blocks = 2;
+    TRY(model_plan(target, &m, be->act, &two, e));
+    *out = (cycle_sizes){
+        .weights = one.weights,
+        .scratch = one.scratch,
+        .states = one.states,
+        .block = two.kv - one.kv,
+        .context_blocks = (sized.max_context + OPS_BLOCK - 1) / OPS_BLOCK,
+        .cell = cells_plan_bytes(&target->target, be->act),
+        .is_host = strncmp(be->name, "cuda", 4) != 0,
+    };
+    if (!drafter) return ERR_OK;
+    draft_options d = {o->n_slots, m.max_rows, out->context_blocks * OPS_BLOCK};
+    draft_sizes sizes;
+    TRY(draft_plan(drafter, &d, be, &sizes, e));
+    out->draft = sizes.weights + sizes.rest;
+    if (sized.max_draft == 0) return ERR_OK;
+    out->draft += cycle_pending_plan_bytes(o->n_slots, &drafter->draft, be->act);
+    out->window = sizes.window;
+    out->window_blocks = (int)(sizes.reach / OPS_BLOCK);
+    return ERR_OK;
 }

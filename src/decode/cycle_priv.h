@@ -111,6 +111,8 @@ void cycle_masks_wait(cycle *c);
 /* cycle_pending.c: take from c->mem; the bytes taken; open what is on the host. */
 void cycle_pending_plan(cycle *c);
 int64_t cycle_pending_bytes(const cycle *c);
+/* At most, for a plan. */
+int64_t cycle_pending_plan_bytes(int n_slots, const arch_draft *a, dtype act);
 status cycle_pending_open(cycle *c, err *e);
 /* Keep the rows of the cycle that was just run, one a lane. */
 status cycle_pending_add(cycle *c, const cycle_lane *lanes, int L);

@@ -262,6 +262,20 @@ static status judge(cycle *c, int L, cycle_kind kind)
     return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), n_commit);
 }
 
+/* Proposals become token 0: in the rows to verify, and where they are told. */
+static status spoil(cycle *c, int L)
+{
+    const backend_ops *op = c->be->ops;
+    const cycle_rows *r = &c->rows;
+    dev_buf ids = model_rows(c->target)->ids;
+    for (int l = 0; l < L; l++) {
+        int64_t n = r->lane_row[l + 1] - r->lane_row[l] - 1;
+        if (n > 0) TRY(op->fill(c->be, dev_buf_at(ids, (r->lane_row[l] + 1) * 4), 0, n * 4));
+    }
+    int64_t n = (int64_t)c->n_drafting * c->widest;
+    return op->fill(c->be, cycle_view(c->out.mem, c->out.proposals, n), 0, n * 4);
+}
+
 /* All of a cycle but the draft's pass. */
 static status verify(cycle *c, int L, cycle_kind kind)
 {
@@ -269,15 +283,21 @@ static status verify(cycle *c, int L, cycle_kind kind)
     return judge(c, L, kind);
 }
 
+static status propose_some(cycle *c, int L)
+{
+    TRY(propose(c));
+    return c->opt.spoils_drafts ? spoil(c, L) : ERR_OK;
+}
+
 static status enqueue(cycle *c, int L, cycle_kind kind, cycle_part part)
 {
     switch (part) {
-    case PART_PROPOSE: return propose(c);
+    case PART_PROPOSE: return propose_some(c, L);
     case PART_FORWARD: return model_forward(c->target);
     case PART_JUDGE: return judge(c, L, kind);
     case PART_WHOLE: break;
     }
-    if (kind.has_proposals) TRY(propose(c));
+    if (kind.has_proposals) TRY(propose_some(c, L));
     return verify(c, L, kind);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "decode/dflash_priv.h"
+#include "decode/draft_window_priv.h"
 
 static dev_buf take(draft *d, int64_t n, int64_t elem)
 {
@@ -44,6 +45,34 @@ static void plan(draft *d)
     if (a->is_v2) d->r = take(d, M1 * a->select_rank, act);
     d->top_ids = take(d, M1 * OPS_TOPK_MAX, 4);
     d->top_vals = take(d, M1 * OPS_TOPK_MAX, 4);
+}
+
+/* Bytes of the weights, those that are quantised at 5 bits. */
+static int64_t quantised_bytes(const arch_draft *a)
+{
+    int64_t E = a->E, q = (int64_t)a->H * a->D, kv = (int64_t)a->G * a->D, layers = a->n_layers;
+    int64_t linear = a->n_taps * E * E + layers * (2 * q * E + 2 * kv * E + 3 * (int64_t)a->F * E);
+    if (!a->is_v2) return linear * 5 / 8;
+    linear += layers * 2 * (4 * E / a->conv_group) * E + (int64_t)a->select_rank * E;
+    return linear * 5 / 8 + 2 * (int64_t)a->V * a->select_rank * 2;
+}
+
+status draft_plan(const load_model *files, const draft_options *o, const backend *b,
+                  draft_sizes *out, err *e)
+{
+    backend be = {.act = b->act};
+    draft d = {.be = &be, .arch = files->draft, .opt = *o, .n_layers = files->draft.n_layers};
+    d.layers = mem_new_array((size_t)d.n_layers, sizeof *d.layers);
+    if (!d.layers) return err_set(e, ERR_NOMEM, "draft", -1, "%d layers", d.n_layers);
+    plan(&d);
+    *out = (draft_sizes){
+        .weights = b->quantises_drafts ? quantised_bytes(&d.arch) : weights_bytes(files->weights),
+        .rest = d.mem.used,
+        .window = draft_window_bytes(&d),
+        .reach = draft_window_reach(&d),
+    };
+    mem_free(d.layers);
+    return ERR_OK;
 }
 
 status draft_open(draft **out, backend *be, const load_model *files, const draft_options *o, err *e)

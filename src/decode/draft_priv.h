@@ -22,6 +22,17 @@ typedef struct {
 status draft_open(draft **d, backend *b, const load_model *files, const draft_options *o, err *e);
 void draft_close(draft *d);
 
+/* What draft_open would take on a backend of this act type, before anything is opened. Weights that
+ * the backend quantises are given as 5 bits each, which no layout of them exceeds. */
+typedef struct {
+    int64_t weights;
+    int64_t rest;   /* rings and scratch */
+    int64_t window; /* draft_window_priv.h: bytes of one */
+    int64_t reach;  /* positions */
+} draft_sizes;
+status draft_plan(const load_model *files, const draft_options *o, const backend *b,
+                  draft_sizes *out, err *e);
+
 int draft_block(const draft *d); /* B */
 /* Positions a row of context can still be seen from: a prompt position older than this before
  * the anchor need not be computed; 0 = all are needed. */

@@ -9,6 +9,35 @@
 
 enum { PREFILL_ROWS_DEFAULT = 512, QUEUE_DEFAULT = 256 };
 
+/* cycle_options.on_sizes: the ledger, before anything is allocated. */
+static status plan_memory(void *ctx, const cycle_sizes *sizes, int64_t *n_blocks, err *out)
+{
+    engine *e = ctx;
+    const engine_options *o = &e->opt;
+    e->wish = (memory_wish){.sizes = *sizes,
+                            .n_lanes = o->n_lanes,
+                            .max_bytes = o->max_memory,
+                            .cache_bytes = o->cache_bytes,
+                            .n_blocks = o->kv_blocks};
+    if (o->max_memory == 0 && sizes->is_host) e->wish.max_bytes = memory_plan_machine();
+    TRY(memory_plan_make(&e->wish, &e->memory, out));
+    *n_blocks = e->memory.n_blocks;
+    return ERR_OK;
+}
+
+/* Weights may have come out larger than their files. */
+static status check_memory(const engine *e, err *out)
+{
+    cycle_memory m = cycle_bytes(e->cycle);
+    int64_t taken = m.target.weights + m.draft + m.target.scratch + m.target.states + m.target.kv;
+    int64_t limit = e->opt.max_memory;
+    if (limit == 0 || taken + e->memory.cache <= limit) return ERR_OK;
+    return err_set(out, ERR_NOMEM, "memory", -1,
+                   "takes %.0f MiB of %.0f: weights are %.0f MiB on this backend, in the files %.0f",
+                   (double)(taken + e->memory.cache) / 0x1p20, (double)limit / 0x1p20,
+                   (double)m.target.weights / 0x1p20, (double)e->memory.weights / 0x1p20);
+}
+
 static status open_parts(engine *e, err *out)
 {
     engine_options *o = &e->opt;
@@ -17,8 +46,13 @@ static status open_parts(engine *e, err *out)
                        ENGINE_LANES_MAX);
     if (o->prefill_rows == 0) o->prefill_rows = PREFILL_ROWS_DEFAULT;
     if (o->queue_size == 0) o->queue_size = QUEUE_DEFAULT;
+    if (o->decode_share < 0 || o->decode_share > 10)
+        return err_set(out, ERR_INVALID, "decode-share", -1, "%g, want 0 to 10", o->decode_share);
     cycle_options c = engine_cycle_options(o);
+    c.on_sizes = plan_memory;
+    c.sizes_ctx = e;
     TRY(cycle_open(&e->cycle, &c, out));
+    TRY(check_memory(e, out));
     const load_model *files = cycle_files(e->cycle);
     TRY(engine_tokenizer_open(&e->tok, files, out));
     TRY(engine_cache_open(e, out));
@@ -75,6 +109,8 @@ static void fill_info(engine *e)
         .draft_bytes = mem.draft_weights,
         .draft_kv_bytes = mem.draft_kv,
         .cache_bytes = e->snapshots ? snapshots_bytes(e->snapshots) : 0,
+        .memory_limit = e->memory.limit,
+        .kv_tokens = cycle_n_blocks(e->cycle) * OPS_BLOCK,
     };
 }
 

@@ -31,8 +31,12 @@ typedef struct {
     int draft_rows; /* proposals a cycle; -1 = as many as the draft makes; ENGINE_ROWS_AUTO = as
                      * many as pay, lane by lane (decode/width.h) */
     int queue_size; /* waiting choices; 0 = 256 */
+    /* Bytes that all of it may take (memory_plan.h); 0 = what the machine has less a margin, and on
+     * a device no limit but what it gives. */
+    int64_t max_memory;
+    int64_t kv_blocks; /* tests: exactly so many blocks of 64 tokens; 0 = by the memory there is */
     /* Bytes for kept states, so that a prompt resumes where an earlier one left it; 0 = in
-     * proportion to the lanes' memory, -1 = keep nothing. Keys and values need no bytes beyond
+     * proportion to the lanes' memory, less where that does not fit, -1 = keep nothing. Keys and values need no bytes beyond
      * those of the lanes: what a finished sequence leaves stays until the room is needed. */
     int64_t cache_bytes;
     /* Called while weights are opened, on the opening thread; NULL for none. */
@@ -45,6 +49,7 @@ typedef struct {
     double decode_share; /* ms of decoding owed for each ms of a slice, 0 .. 10 */
     bool guards_steps;   /* tests: an allocation inside a step aborts */
     bool evicts_always;  /* tests: whatever may be evicted is, one by one, at every chance */
+    bool spoils_drafts;  /* tests: proposals are replaced by token 0, which is hardly ever right */
     bool suspends_always; /* tests: every lane is suspended as soon as it came further than last */
 } engine_options;
 
@@ -66,6 +71,8 @@ typedef struct {
     policy defaults; /* generation_config over neutral */
     int64_t weight_bytes, draft_bytes, kv_bytes, draft_kv_bytes, state_bytes, scratch_bytes;
     int64_t cache_bytes;
+    int64_t memory_limit; /* that the plan kept to; 0 = none was known */
+    int64_t kv_tokens;    /* that all lanes and the prompt cache share */
 } engine_info;
 const engine_info *engine_about(const engine *e);
 const tokenizer *engine_tokenizer(const engine *e);

@@ -5,60 +5,38 @@
 #include "base/asserts.h"
 #include "cache/prefix_tree.h"
 
-enum { CELLS_MAX = 512, CELLS_LEAST = 8, WINDOWS_SETS = 2, WAIT_BLOCKS = 2 };
+enum { WAIT_BLOCKS = 2 };
 
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- opening ---- */
 
-/* Cells and windows for the bytes that were asked for. Half of what the lanes take by default;
- * two full sets of windows at least, as far as half of the bytes goes. */
-static status size_cache(const engine *e, reuse_options *o, err *out)
-{
-    int64_t cell = snapshot_cell_bytes(e->cycle), window = snapshot_window_bytes(e->cycle);
-    int64_t set = window * snapshot_window_blocks(e->cycle), bytes = e->opt.cache_bytes;
-    cycle_memory mem = cycle_bytes(e->cycle);
-    if (bytes == 0)
-        bytes = larger((mem.target.kv + mem.target.states) / 2,
-                       CELLS_LEAST * cell + WINDOWS_SETS * set);
-    int64_t windows = smaller(larger(bytes / 4, WINDOWS_SETS * set), bytes / 2);
-    o->n_windows = window > 0 ? (int)smaller(windows / window, o->n_blocks) : 0;
-    int64_t n = (bytes - o->n_windows * window) / cell;
-    if (n < 1)
-        return err_set(out, ERR_INVALID, "cache-memory", -1,
-                       "%lld bytes do not hold one state of %lld%s", (long long)bytes,
-                       (long long)cell, window > 0 ? " beside the draft's context" : "");
-    /* A lane needs one for itself while an answer comes to a boundary. */
-    o->n_cells = e->opt.n_lanes + (int)smaller(smaller(n, o->n_blocks), CELLS_MAX);
-    return ERR_OK;
-}
-
+/* The cache of the plan; where that does not fit after all, less of it, down to none. */
 status engine_cache_open(engine *e, err *out)
 {
+    memory_plan *p = &e->memory;
+    status st = ERR_OK;
+    e->turn_id = tokenizer_find_added(e->tok, STR("<|im_start|>"));
+    e->window_blocks = snapshot_window_blocks(e->cycle);
+    while (p->n_cells > 0) {
+        st = snapshots_open(&e->snapshots, e->cycle, p->n_cells, p->n_windows, out);
+        if (st == ERR_OK) break;
+        if (e->opt.cache_bytes > 0)
+            return err_set(out, st, "memory", -1,
+                           "the prompt cache's %d states and %.0f MiB do not fit; take less with "
+                           "--cache-memory or none with --prompt-cache off",
+                           p->n_cells, (double)p->cache / 0x1p20);
+        if (!memory_plan_shrink(p, &e->wish)) break;
+    }
     reuse_options o = {.n_blocks = (int)cycle_n_blocks(e->cycle),
                        .n_lanes = e->opt.n_lanes,
+                       .n_cells = p->n_cells,
+                       .n_windows = p->n_windows,
                        .evicts_always = e->opt.evicts_always};
-    e->turn_id = tokenizer_find_added(e->tok, STR("<|im_start|>"));
-    if (e->opt.cache_bytes >= 0) TRY(size_cache(e, &o, out));
-    TRY(reuse_open(&e->reuse, &o, out));
-    if (o.n_cells == 0) return ERR_OK;
-    e->window_blocks = snapshot_window_blocks(e->cycle);
-    status st = snapshots_open(&e->snapshots, e->cycle, o.n_cells, o.n_windows, out);
-    if (st == ERR_OK) return ERR_OK;
-    double cells = (double)o.n_cells * (double)snapshot_cell_bytes(e->cycle);
-    double windows = (double)o.n_windows * (double)snapshot_window_bytes(e->cycle);
-    return err_set(out, st, "memory", -1,
-                   "the prompt cache's %d states and %.0f MiB do not fit; take less with "
-                   "--cache-memory or none with --prompt-cache off",
-                   o.n_cells, (cells + windows) / 0x1p20);
+    return reuse_open(&e->reuse, &o, out);
 }
 
 void engine_cache_close(engine *e)

@@ -19,6 +19,7 @@ cycle_options engine_cycle_options(const engine_options *o)
               : o->kv == ENGINE_KV_BF16 ? KV_BF16
                                         : KV_F32,
         .max_draft = o->draft_rows == ENGINE_ROWS_AUTO ? -1 : o->draft_rows,
+        .spoils_drafts = o->spoils_drafts,
         .on_progress = o->on_progress,
         .progress_ctx = o->progress_ctx,
     };

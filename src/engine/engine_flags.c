@@ -15,6 +15,7 @@ void engine_flags_init(engine_flags *f, int lanes)
                         .prefill_rows = "512",
                         .prompt_cache = "on",
                         .lanes = lanes,
+                        .decode_share = 0.5,
                         .max_context = CONTEXT_DEFAULT};
 }
 
@@ -40,6 +41,10 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
          .help = "bind each to a core, on a machine that does nothing else"},
         {"max-context", OPTION_SIZE, &f->max_context, .min = 1, .max = 1 << 24,
          .help = "most tokens of a sequence, cut to what the model has"},
+        {"max-memory", OPTION_SIZE, &f->max_memory, .min = 0, .max = 0x1p46,
+         .help = "bytes that all may take (0: what the machine has less a margin)"},
+        {"decode-share", OPTION_DOUBLE, &f->decode_share, .min = 0, .max = 10,
+         .help = "time for running answers for each time of prompts beside them"},
         {"prompt-cache", OPTION_CHOICE, &f->prompt_cache, .choices = "on|off",
          .help = "take over what earlier prompts and answers share with a new prompt"},
         {"cache-memory", OPTION_SIZE, &f->cache_memory, .min = 0, .max = 0x1p46,
@@ -121,6 +126,8 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
                           .pins_threads = f->pin_threads,
                           .n_lanes = (int)f->lanes,
                           .max_context = f->max_context,
+                          .max_memory = f->max_memory,
+                          .decode_share = f->decode_share,
                           .cache_bytes = f->cache_memory};
     if (strcmp(f->prompt_cache, "off") == 0) out.cache_bytes = -1;
     TRY(engine_flags_find_model(f, a, &out.model, e));

@@ -14,11 +14,12 @@
 typedef struct {
     const char *model, *draft_model, *backend, *kv_format, *draft_rows, *prefill_rows;
     const char *prompt_cache;
-    int64_t lanes, threads, max_context, cache_memory;
+    int64_t lanes, threads, max_context, max_memory, cache_memory;
+    double decode_share;
     bool pin_threads;
 } engine_flags;
 
-enum { ENGINE_FLAG_ROWS = 12 };
+enum { ENGINE_FLAG_ROWS = 14 };
 
 /* Defaults; --lanes differs between commands. */
 void engine_flags_init(engine_flags *f, int lanes);

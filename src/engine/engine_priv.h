@@ -7,6 +7,7 @@
 #include "decode/snapshot.h"
 #include "decode/width.h"
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 #include "engine/sequence_priv.h"
 
 enum { ENGINE_LANES_MAX = 64 };
@@ -18,6 +19,8 @@ struct engine {
     reuse *reuse;
     snapshots *snapshots;          /* NULL with the prompt cache off */
     int window_blocks;             /* of a snapshot */
+    memory_wish wish;
+    memory_plan memory;
     int32_t turn_id;               /* the token that begins a message, or -1 */
     mutex constraint_lock;         /* protects the next one being made */
     constraint_vocab *constraints; /* owned; NULL until a request has any */

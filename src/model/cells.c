@@ -26,6 +26,16 @@ int64_t cells_bytes(const model *m)
     return m->n_gdn * (state_bytes(m) + conv_bytes(m));
 }
 
+int64_t cells_plan_bytes(const arch_target *a, dtype act)
+{
+    model m = {.arch = *a};
+    backend be = {.act = act};
+    m.be = &be;
+    m.C = 2 * a->gdn_Hk * a->gdn_dk + a->gdn_Hv * a->gdn_dv;
+    for (int i = 0; i < a->n_layers; i++) m.n_gdn += a->layer_type[i] != ARCH_LAYER_ATTN;
+    return cells_bytes(&m);
+}
+
 static void plan(cells *c)
 {
     for (int i = 0; i < c->m->n_gdn; i++) {

@@ -14,6 +14,9 @@ typedef struct cells cells;
 /* Bytes of one cell. */
 int64_t cells_bytes(const model *m);
 
+/* The same of a model that is not opened, on a backend with this act type. */
+int64_t cells_plan_bytes(const arch_target *a, dtype act);
+
 /* n cells over m, which is borrowed until close. Returns NOMEM */
 status cells_open(cells **c, model *m, int n, err *e);
 void cells_close(cells *c); /* NULL is fine */
