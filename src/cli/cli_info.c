@@ -25,6 +25,9 @@ static void put_memory(json_writer *w, const memory_plan *p, int64_t block)
     put_bytes(w, "scratch_bytes", p->scratch);
     put_bytes(w, "cache_bytes", p->cache);
     put_bytes(w, "total_bytes", p->total);
+    json_close_object(w);
+    json_key(w, "plan");
+    json_open_object(w);
     put_bytes(w, "limit_bytes", p->limit);
     put_bytes(w, "kv_blocks", p->n_blocks);
     put_bytes(w, "block_bytes", block);

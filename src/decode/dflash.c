@@ -47,7 +47,14 @@ static void plan(draft *d)
     d->top_vals = take(d, M1 * OPS_TOPK_MAX, 4);
 }
 
-/* Bytes of the weights, those that are quantised at 5 bits. */
+/* Norms and base kernels, which are kept as f32. */
+static int64_t vector_bytes(const arch_draft *a)
+{
+    int64_t E = a->E, layer = 2 * E + 2 * (int64_t)a->D + (a->is_v2 ? 8 * E : 0);
+    return (2 * E + a->n_layers * layer) * 4 + (4 + 6 * (int64_t)a->n_layers) * 256;
+}
+
+/* Bytes of the matrices, those that are quantised at 5 bits. */
 static int64_t quantised_bytes(const arch_draft *a)
 {
     int64_t E = a->E, q = (int64_t)a->H * a->D, kv = (int64_t)a->G * a->D, layers = a->n_layers;
@@ -65,8 +72,9 @@ status draft_plan(const load_model *files, const draft_options *o, const backend
     d.layers = mem_new_array((size_t)d.n_layers, sizeof *d.layers);
     if (!d.layers) return err_set(e, ERR_NOMEM, "draft", -1, "%d layers", d.n_layers);
     plan(&d);
+    int64_t matrices = b->quantises_drafts ? quantised_bytes(&d.arch) : weights_bytes(files->weights);
     *out = (draft_sizes){
-        .weights = b->quantises_drafts ? quantised_bytes(&d.arch) : weights_bytes(files->weights),
+        .weights = matrices + vector_bytes(&d.arch),
         .rest = d.mem.used,
         .window = draft_window_bytes(&d),
         .reach = draft_window_reach(&d),

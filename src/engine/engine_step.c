@@ -174,7 +174,8 @@ static status run_slices(engine *e, int n)
     return cycle_sync(e->cycle);
 }
 
-static void learn_slice(engine *e, int n, double ms)
+/* decodes: lanes were waiting for their next tokens meanwhile. */
+static void learn_slice(engine *e, int n, double ms, bool decodes)
 {
     int rows = 0;
     for (int i = 0; i < n; i++) rows += e->slices[i].n;
@@ -182,7 +183,7 @@ static void learn_slice(engine *e, int n, double ms)
     /* Few rows cost more each: they say little of a whole slice. */
     if (rows >= SLICE_ROWS_LEAST || e->ms_per_row <= 0)
         e->ms_per_row += weight * (rate - e->ms_per_row);
-    if (n_decoding(e) > 0) e->owed_ms += ms * e->opt.decode_share;
+    if (decodes) e->owed_ms += ms * e->opt.decode_share;
     histogram_add(&e->tally.slice, ms);
 }
 
@@ -190,7 +191,8 @@ static void learn_slice(engine *e, int n, double ms)
 static bool prefill(engine *e)
 {
     sequence *lanes[ENGINE_LANES_MAX];
-    if (e->owed_ms > 0 && n_decoding(e) > 0) return false;
+    bool decodes = n_decoding(e) > 0;
+    if (e->owed_ms > 0 && decodes) return false;
     int n = plan_slices(e, lanes);
     if (n == 0) return false;
     count_overtaking(e, n);
@@ -202,7 +204,7 @@ static bool prefill(engine *e)
         engine_lanes_failed(e, st, "prefill", lanes, n);
         return true;
     }
-    learn_slice(e, n, clock_ms_since(start_ns));
+    learn_slice(e, n, clock_ms_since(start_ns), decodes);
     for (int i = 0; i < n; i++) sequence_emit_prefill(lanes[i]);
     return true;
 }
