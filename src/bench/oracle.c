@@ -62,10 +62,14 @@ int bench_oracle(int argc, char **argv)
     option_row rows[ENGINE_FLAG_ROWS + 4];
     engine_flags_init(&f.engine, 1);
     int n = engine_flags_rows(&f.engine, rows);
-    rows[n++] = (option_row){"tokens", OPTION_INT,           &f.tokens,
-                             .min = 8, .max = ORACLE_NEW_MAX, .help = "length of an answer"};
-    rows[n++] = (option_row){"prompt",  OPTION_INT,   &f.prompt,
-                             .min = 65, .max = 16000, .help = "tokens of a prompt"};
+    rows[n++] = (option_row){"tokens",
+                             OPTION_INT,
+                             &f.tokens,
+                             .min = 8,
+                             .max = ORACLE_NEW_MAX,
+                             .help = "length of an answer"};
+    rows[n++] = (option_row){"prompt",   OPTION_INT,   &f.prompt,
+                             .min = 130, .max = 16000, .help = "tokens of a prompt"};
     rows[n++] = (option_row){"wide", OPTION_FLAG, &f.is_wide,
                              .help = "all formats of keys and values, more slices and widths"};
     rows[n] = (option_row){0};

@@ -10,20 +10,20 @@
 #include "backend/ops.h"
 #include "engine/engine.h"
 
-enum { ORACLE_NEW_MAX = 256, ORACLE_LANES_MAX = 8, ORACLE_KINDS = 3 };
+enum { ORACLE_NEW_MAX = 256, ORACLE_LANES_MAX = 8, ORACLE_KINDS = 4 };
 
 /* What came of one request. */
 typedef struct {
     int32_t ids[ORACLE_NEW_MAX];
     float logprob[ORACLE_NEW_MAX];
-    int n;
+    int n, n_asked;
     bool is_done;
     engine_finish reason;
     engine_usage usage;
     err failure;
 } oracle_answer;
 
-typedef enum { ORACLE_GREEDY, ORACLE_SAMPLED, ORACLE_PENALISED } oracle_kind;
+typedef enum { ORACLE_GREEDY, ORACLE_SAMPLED, ORACLE_PENALISED, ORACLE_MASKED } oracle_kind;
 
 typedef struct {
     const int32_t *ids;
@@ -51,7 +51,8 @@ typedef struct {
     const oracle_request *r;
     int32_t *text; /* owned [n_text] what prompts are cut from */
     int n_text;
-    engine *en; /* of the case under way */
+    grammar *words; /* owned, of masked answers */
+    engine *en;     /* of the case under way */
     oracle_answer want[ORACLE_KINDS];
     oracle_answer got[ORACLE_LANES_MAX];
     char detail[256]; /* why the case under way failed; empty = it did not */
@@ -63,14 +64,15 @@ void oracle_close(oracle *o);
 
 /* Open the case's engine: the request's options as set() changes them. False = failed. */
 bool oracle_engine(oracle *o, const engine_options *options);
-engine_options oracle_plain(const oracle *o);  /* what answers are compared with */
-engine_options oracle_usual(const oracle *o);  /* draft and cache on, one lane */
+engine_options oracle_plain(const oracle *o); /* what answers are compared with */
+engine_options oracle_usual(const oracle *o); /* draft and cache on, one lane */
 bool oracle_submit(oracle *o, const oracle_ask *a, oracle_answer *out);
 void oracle_steps(oracle *o); /* until idle */
 /* Submit and wait. */
 bool oracle_answer_to(oracle *o, const oracle_ask *a, oracle_answer *out);
 
-/* got is want from token `from` on. False = it is not, and the case has failed. */
+/* got is all it was asked for, and that is want from token `from` on. False = it is not, and the
+ * case has failed. */
 bool oracle_same(oracle *o, const oracle_answer *got, const oracle_answer *want, int from,
                  const char *what);
 bool oracle_check(oracle *o, bool holds, const char *what);

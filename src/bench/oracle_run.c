@@ -150,7 +150,7 @@ static void suspension_at_every_chance(oracle *o, bool has_cache)
     v.suspends_always = true;
     if (!has_cache) v.cache_bytes = -1;
     bool ok = oracle_engine(o, &v);
-    int n = has_cache ? ORACLE_KINDS : 2;
+    int n = has_cache ? ORACLE_KINDS : ORACLE_KINDS - 1;
     for (int k = 0; k < n && ok; k++) {
         oracle_ask a = oracle_prompt(o, (oracle_kind)(has_cache ? k : k + 1));
         if (!has_cache) a.n_new = a.n_new < 8 ? a.n_new : 8;
@@ -160,7 +160,8 @@ static void suspension_at_every_chance(oracle *o, bool has_cache)
     for (int k = 0; k < n && ok; k++)
         ok = oracle_same(o, &o->got[k], &o->want[has_cache ? k : k + 1], 0, "a suspended lane") &&
              oracle_check(o, o->got[k].usage.suspensions > 2, "it was hardly suspended");
-    oracle_end(o, has_cache ? "suspension at every chance" : "suspension at every chance, no cache");
+    oracle_end(o,
+               has_cache ? "suspension at every chance" : "suspension at every chance, no cache");
 }
 
 /* A more urgent request takes the only lane in the middle of a prompt or of an answer. */
@@ -202,7 +203,8 @@ static void memory_pressure(oracle *o)
         v.max_context = PRESSED_PROMPT + PRESSED_NEW;
         ok = ok && oracle_engine(o, &v);
         for (int i = 0; i < PRESSED && ok; i++) {
-            oracle_ask a = {ids[i], PRESSED_PROMPT, PRESSED_NEW, 0, (oracle_kind)(i % ORACLE_KINDS)};
+            oracle_ask a = {ids[i], PRESSED_PROMPT, PRESSED_NEW, 0,
+                            (oracle_kind)(i % ORACLE_KINDS)};
             memcpy(ids[i], o->text, sizeof ids[i]);
             ids[i][0] = 300 + i; /* they share nothing */
             ok = oracle_submit(o, &a, pass ? &o->got[i] : &want[i]);

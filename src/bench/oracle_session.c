@@ -67,7 +67,7 @@ oracle_ask oracle_prompt(const oracle *o, oracle_kind kind)
 
 const char *oracle_kind_name(oracle_kind kind)
 {
-    static const char *const names[ORACLE_KINDS] = {"greedy", "sampled", "penalised"};
+    static const char *const names[ORACLE_KINDS] = {"greedy", "sampled", "penalised", "masked"};
     return names[kind];
 }
 
@@ -120,7 +120,8 @@ bool oracle_submit(oracle *o, const oracle_ask *a, oracle_answer *out)
                         .on_event = on_event,
                         .ctx = out};
     q.policy.seed = 11;
-    q.policy.ignore_eos = true;
+    q.grammar = a->kind == ORACLE_MASKED ? o->words : NULL;
+    q.policy.ignore_eos = q.grammar == NULL;
     q.policy.temperature = a->kind == ORACLE_GREEDY ? 0 : 0.8;
     if (a->kind == ORACLE_SAMPLED) {
         q.policy.top_k = 40;
@@ -131,7 +132,7 @@ bool oracle_submit(oracle *o, const oracle_ask *a, oracle_answer *out)
         q.policy.presence = 0.4;
         q.policy.frequency = 0.3;
     }
-    *out = (oracle_answer){0};
+    *out = (oracle_answer){.n_asked = a->n_new};
     return engine_submit(o->en, &q, &id, &e) == ERR_OK || failed(o, &e);
 }
 
@@ -166,8 +167,8 @@ bool oracle_same(oracle *o, const oracle_answer *got, const oracle_answer *want,
             return oracle_check(o, false, text);
         }
     }
-    if (got->n == n && n > 0 && got->reason == ENGINE_LENGTH) return true;
-    snprintf(text, sizeof text, "%s: %d tokens, want %d", what, got->n, want->n - from);
+    if (n == got->n_asked && n == got->n && got->reason == ENGINE_LENGTH) return true;
+    snprintf(text, sizeof text, "%s: %d tokens, want %d", what, got->n, got->n_asked);
     return oracle_check(o, false, text);
 }
 
@@ -189,11 +190,16 @@ status oracle_open(oracle *o, const oracle_request *r, err *e)
 {
     *o = (oracle){.r = r};
     engine_options plain = oracle_plain(o);
+    /* Longer than any answer, so that it never ends. */
+    TRY(grammar_open_regex(&o->words, STR("[a-z, ]{2000,4000}"), e));
     TRY(engine_open(&o->en, &plain, e));
     TRY(make_text(o, o->en, r->n_prompt + 8 * OPS_BLOCK, e));
     for (int k = 0; k < ORACLE_KINDS; k++) {
         oracle_ask a = oracle_prompt(o, (oracle_kind)k);
-        if (!oracle_answer_to(o, &a, &o->want[k]) || o->want[k].n != r->n_new)
+        bool ok = oracle_answer_to(o, &a, &o->want[k]);
+        if (o->want[k].failure.code != ERR_OK) *e = o->want[k].failure;
+        if (o->want[k].failure.code != ERR_OK) return e->code;
+        if (!ok || o->want[k].n != r->n_new)
             return err_set(e, ERR_INVALID, "oracle", -1, "the plain engine: %s", o->detail);
     }
     return ERR_OK;
@@ -202,5 +208,6 @@ status oracle_open(oracle *o, const oracle_request *r, err *e)
 void oracle_close(oracle *o)
 {
     engine_close(o->en);
+    grammar_close(o->words);
     mem_free(o->text);
 }

@@ -17,11 +17,11 @@ typedef struct cycle cycle;
 /* What a cycle takes in bytes, before anything is opened; weights as they lie in the files. */
 typedef struct cycle_sizes {
     int64_t weights, scratch;
-    int64_t states;         /* of all slots */
-    int64_t draft;          /* weights, rings and scratch; 0 without one */
-    int64_t block;          /* of KV, 64 positions in all layers */
-    int64_t context_blocks; /* that one sequence of max_context takes */
-    int64_t cell, window;   /* of a snapshot (snapshot.h); window 0 when nothing is drafted */
+    int64_t states;          /* of all slots */
+    int64_t draft, draft_kv; /* weights; rings; 0 without one */
+    int64_t block;           /* of KV, 64 positions in all layers */
+    int64_t context_blocks;  /* that one sequence of max_context takes */
+    int64_t cell, window;    /* of a snapshot (snapshot.h); window 0 when nothing is drafted */
     int window_blocks;
     bool is_host; /* all of it is in the host's memory */
 } cycle_sizes;

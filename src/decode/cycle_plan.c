@@ -61,9 +61,11 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
     draft_options d = {o->n_slots, m.max_rows, out->context_blocks * OPS_BLOCK};
     draft_sizes sizes;
     TRY(draft_plan(drafter, &d, be, &sizes, e));
-    out->draft = sizes.weights + sizes.rest;
+    out->draft = sizes.weights;
+    out->draft_kv = sizes.kv;
+    out->scratch += sizes.scratch;
     if (sized.max_draft == 0) return ERR_OK;
-    out->draft += cycle_pending_plan_bytes(o->n_slots, &drafter->draft, be->act);
+    out->scratch += cycle_pending_plan_bytes(o->n_slots, &drafter->draft, be->act);
     out->window = sizes.window;
     out->window_blocks = (int)(sizes.reach / OPS_BLOCK);
     return ERR_OK;

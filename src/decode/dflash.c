@@ -64,6 +64,14 @@ static int64_t quantised_bytes(const arch_draft *a)
     return linear * 5 / 8 + 2 * (int64_t)a->V * a->select_rank * 2;
 }
 
+static int64_t ring_bytes(const draft *d)
+{
+    int64_t n = 0;
+    for (int i = 0; i < d->n_layers; i++)
+        n += d->layers[i].ring.k.n_bytes + d->layers[i].ring.v.n_bytes;
+    return n;
+}
+
 status draft_plan(const load_model *files, const draft_options *o, const backend *b,
                   draft_sizes *out, err *e)
 {
@@ -72,10 +80,12 @@ status draft_plan(const load_model *files, const draft_options *o, const backend
     d.layers = mem_new_array((size_t)d.n_layers, sizeof *d.layers);
     if (!d.layers) return err_set(e, ERR_NOMEM, "draft", -1, "%d layers", d.n_layers);
     plan(&d);
-    int64_t matrices = b->quantises_drafts ? quantised_bytes(&d.arch) : weights_bytes(files->weights);
+    int64_t matrices = b->quantises_drafts ? quantised_bytes(&d.arch)
+                                           : weights_bytes(files->weights);
     *out = (draft_sizes){
         .weights = matrices + vector_bytes(&d.arch),
-        .rest = d.mem.used,
+        .kv = ring_bytes(&d),
+        .scratch = d.mem.used - ring_bytes(&d),
         .window = draft_window_bytes(&d),
         .reach = draft_window_reach(&d),
     };
@@ -138,10 +148,7 @@ int64_t draft_weight_bytes(const draft *d)
 
 int64_t draft_kv_bytes(const draft *d)
 {
-    int64_t n = 0;
-    for (int i = 0; i < d->n_layers; i++)
-        n += d->layers[i].ring.k.n_bytes + d->layers[i].ring.v.n_bytes;
-    return n;
+    return ring_bytes(d);
 }
 
 int64_t draft_scratch_bytes(const draft *d)

@@ -26,7 +26,7 @@ void draft_close(draft *d);
  * the backend quantises are given as 5 bits each, which no layout of them exceeds. */
 typedef struct {
     int64_t weights;
-    int64_t rest;   /* rings and scratch */
+    int64_t kv, scratch;
     int64_t window; /* draft_window_priv.h: bytes of one */
     int64_t reach;  /* positions */
 } draft_sizes;

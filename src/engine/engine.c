@@ -29,13 +29,15 @@ static status plan_memory(void *ctx, const cycle_sizes *sizes, int64_t *n_blocks
 static status check_memory(const engine *e, err *out)
 {
     cycle_memory m = cycle_bytes(e->cycle);
-    int64_t taken = m.target.weights + m.draft + m.target.scratch + m.target.states + m.target.kv;
+    int64_t taken = m.target.weights + m.target.scratch + m.target.states + m.target.kv +
+                    m.draft_weights + m.draft_kv + m.draft_scratch;
     int64_t limit = e->opt.max_memory;
     if (limit == 0 || taken + e->memory.cache <= limit) return ERR_OK;
-    return err_set(out, ERR_NOMEM, "memory", -1,
-                   "takes %.0f MiB of %.0f: weights are %.0f MiB on this backend, in the files %.0f",
-                   (double)(taken + e->memory.cache) / 0x1p20, (double)limit / 0x1p20,
-                   (double)m.target.weights / 0x1p20, (double)e->memory.weights / 0x1p20);
+    return err_set(
+        out, ERR_NOMEM, "memory", -1,
+        "takes %.0f MiB of %.0f: weights are %.0f MiB on this backend, in the files %.0f",
+        (double)(taken + e->memory.cache) / 0x1p20, (double)limit / 0x1p20,
+        (double)m.target.weights / 0x1p20, (double)e->memory.weights / 0x1p20);
 }
 
 static status open_parts(engine *e, err *out)

@@ -36,8 +36,9 @@ typedef struct {
     int64_t max_memory;
     int64_t kv_blocks; /* tests: exactly so many blocks of 64 tokens; 0 = by the memory there is */
     /* Bytes for kept states, so that a prompt resumes where an earlier one left it; 0 = in
-     * proportion to the lanes' memory, less where that does not fit, -1 = keep nothing. Keys and values need no bytes beyond
-     * those of the lanes: what a finished sequence leaves stays until the room is needed. */
+     * proportion to the lanes' memory, less where that does not fit, -1 = keep nothing. Keys and
+     * values need no bytes beyond those of the lanes: what a finished sequence leaves stays until
+     * the room is needed. */
     int64_t cache_bytes;
     /* Called while weights are opened, on the opening thread; NULL for none. */
     void (*on_progress)(void *ctx, int layers_done, int layers);
@@ -46,10 +47,10 @@ typedef struct {
      * decode, and of 2.5 times that while none does, so that what comes meanwhile is not held up;
      * 0 = 100, -1 = slices of prefill_rows. At least 64 rows. */
     double slice_ms;
-    double decode_share; /* ms of decoding owed for each ms of a slice, 0 .. 10 */
-    bool guards_steps;   /* tests: an allocation inside a step aborts */
-    bool evicts_always;  /* tests: whatever may be evicted is, one by one, at every chance */
-    bool spoils_drafts;  /* tests: proposals are replaced by token 0, which is hardly ever right */
+    double decode_share;  /* ms of decoding owed for each ms of a slice, 0 .. 10 */
+    bool guards_steps;    /* tests: an allocation inside a step aborts */
+    bool evicts_always;   /* tests: whatever may be evicted is, one by one, at every chance */
+    bool spoils_drafts;   /* tests: proposals are replaced by token 0, which is hardly ever right */
     bool suspends_always; /* tests: every lane is suspended as soon as it came further than last */
 } engine_options;
 
@@ -97,7 +98,7 @@ typedef struct {
     bool has_reasoning_limit; /* after reasoning_most tokens of reasoning its end token comes */
     int64_t reasoning_most;
     bool ends_loops; /* likewise when the reasoning goes round (grammar/repeat_priv.h) */
-    int priority;       /* higher ones go first and take lanes from lower ones */
+    int priority;    /* higher ones go first and take lanes from lower ones */
     engine_event_fn *on_event;
     void *ctx;
 } engine_request;
@@ -141,17 +142,17 @@ typedef struct {
 typedef struct {
     histogram queue;       /* from submit to a lane */
     histogram first_token; /* from submit to the first token */
-    histogram token;       /* a token of an answer, behind the first: of what came together, a part */
-    histogram slice;       /* steps of prompts */
-    histogram cycle;       /* decode cycles, of all lanes */
+    histogram token; /* a token of an answer, behind the first: of what came together, a part */
+    histogram slice; /* steps of prompts */
+    histogram cycle; /* decode cycles, of all lanes */
     int64_t widths[ENGINE_WIDTHS]; /* lanes of cycles by their number of proposals */
 } engine_tally;
 
 typedef struct {
     int64_t submitted, finished, canceled, failed;
     int64_t prompt_tokens, completion_tokens, cycles, drafted, accepted;
-    int64_t suspensions; /* times that a running sequence had to give way and went on later */
-    int64_t recomputed;  /* sequences whose numbers were no numbers and were computed again */
+    int64_t suspensions;      /* times that a running sequence had to give way and went on later */
+    int64_t recomputed;       /* sequences whose numbers were no numbers and were computed again */
     int n_waiting, n_running; /* suspended ones wait */
     engine_cache_counters cache; /* as of the last step */
     engine_tally tally;

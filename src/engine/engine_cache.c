@@ -89,7 +89,8 @@ bool engine_cache_fits(const engine *e, const sequence *s)
         if (!lane) continue;
         n_lanes++;
         /* The rest of its prompt, or a block more of its answer. */
-        int64_t end = sequence_is_prefilling(lane) ? sequence_goal(lane) + 1 : lane->pos + OPS_BLOCK;
+        int64_t end = sequence_is_prefilling(lane) ? sequence_goal(lane) + 1
+                                                   : lane->pos + OPS_BLOCK;
         room -= at_least_zero(blocks_to(end) - lane->n_taken);
     }
     if (n_lanes == 0) return true;

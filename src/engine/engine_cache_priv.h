@@ -15,8 +15,8 @@
 
 #include "engine/engine_priv.h"
 
-/* Open the cache that e->memory plans over the opened cycle and tokenizer; e->memory then tells what
- * came of it. */
+/* Open the cache that e->memory plans over the opened cycle and tokenizer; e->memory then tells
+ * what came of it. */
 status engine_cache_open(engine *e, err *out);
 void engine_cache_close(engine *e);
 engine_cache_counters engine_cache_stats(const engine *e);

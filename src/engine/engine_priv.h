@@ -17,8 +17,8 @@ struct engine {
     cycle *cycle;
     tokenizer *tok;
     reuse *reuse;
-    snapshots *snapshots;          /* NULL with the prompt cache off */
-    int window_blocks;             /* of a snapshot */
+    snapshots *snapshots; /* NULL with the prompt cache off */
+    int window_blocks;    /* of a snapshot */
     memory_wish wish;
     memory_plan memory;
     int32_t turn_id;               /* the token that begins a message, or -1 */

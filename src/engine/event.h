@@ -35,7 +35,7 @@ typedef struct {
     int64_t prompt_tokens, completion_tokens;
     int64_t cached_tokens;             /* of the prompt, taken over from earlier work */
     int64_t cycles, drafted, accepted; /* accepted = proposals that were right */
-    int64_t suspensions; /* times it lost its lane and went on later */
+    int64_t suspensions;               /* times it lost its lane and went on later */
     double queue_ms, prefill_ms, decode_ms;
 } engine_usage;
 

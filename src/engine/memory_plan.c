@@ -54,27 +54,33 @@ static void size_cache(memory_plan *p, const memory_wish *w, int64_t bytes)
     p->cache = p->n_cells * s->cell + p->n_windows * s->window;
 }
 
+static int64_t fixed_of(const memory_plan *p)
+{
+    return p->weights + p->draft + p->scratch + p->states + p->draft_kv;
+}
+
 static void add_up(memory_plan *p)
 {
-    p->total = p->weights + p->draft + p->scratch + p->states + p->kv + p->cache;
+    p->total = fixed_of(p) + p->kv + p->cache;
 }
 
 static status refuse(const memory_wish *w, const memory_plan *p, int64_t least_kv,
                      int64_t least_cache, err *e)
 {
     const cycle_sizes *s = &w->sizes;
-    int64_t fixed = p->weights + p->draft + p->scratch + p->states;
+    int64_t fixed = fixed_of(p);
     int64_t blocks = (p->limit - fixed - least_cache) / s->block;
     char hint[96] = "even without a context it would not";
     if (blocks > 0)
-        snprintf(hint, sizeof hint, "with --max-context %lld it would", (long long)blocks * OPS_BLOCK);
+        snprintf(hint, sizeof hint, "with --max-context %lld it would",
+                 (long long)blocks * OPS_BLOCK);
     return err_set(e, ERR_NOMEM, "memory", -1,
                    "does not fit into %.0f MiB: weights %.0f MiB, draft %.0f, scratch %.0f, states "
                    "of %d lanes %.0f, KV of one context of %lld tokens %.0f, prompt cache %.0f "
                    "together are %.0f; %s",
-                   mib(p->limit), mib(p->weights), mib(p->draft), mib(p->scratch), w->n_lanes,
-                   mib(p->states), (long long)s->context_blocks * OPS_BLOCK, mib(least_kv),
-                   mib(least_cache), mib(fixed + least_kv + least_cache), hint);
+                   mib(p->limit), mib(p->weights), mib(p->draft + p->draft_kv), mib(p->scratch),
+                   w->n_lanes, mib(p->states), (long long)s->context_blocks * OPS_BLOCK,
+                   mib(least_kv), mib(least_cache), mib(fixed + least_kv + least_cache), hint);
 }
 
 status memory_plan_make(const memory_wish *w, memory_plan *out, err *e)
@@ -84,9 +90,10 @@ status memory_plan_make(const memory_wish *w, memory_plan *out, err *e)
                      .draft = s->draft,
                      .scratch = s->scratch,
                      .states = s->states,
+                     .draft_kv = s->draft_kv,
                      .limit = w->max_bytes};
     bool is_on = w->cache_bytes >= 0, is_given = w->cache_bytes > 0;
-    int64_t fixed = p.weights + p.draft + p.scratch + p.states, own = w->n_lanes * s->cell;
+    int64_t fixed = fixed_of(&p), own = w->n_lanes * s->cell;
     if (w->n_blocks > 0 && w->n_blocks < s->context_blocks)
         return err_set(e, ERR_INVALID, "blocks", -1, "%lld of 64 tokens, one context needs %lld",
                        (long long)w->n_blocks, (long long)s->context_blocks);
@@ -102,8 +109,7 @@ status memory_plan_make(const memory_wish *w, memory_plan *out, err *e)
     p.n_blocks = (least_kv + (int64_t)(part * (double)(most_kv - least_kv))) / s->block;
     p.kv = p.n_blocks * s->block;
     if (is_on)
-        size_cache(&p, w,
-                   least_cache + (int64_t)(part * (double)(most_cache - least_cache)) - own);
+        size_cache(&p, w, least_cache + (int64_t)(part * (double)(most_cache - least_cache)) - own);
     if (is_given && p.n_cells == 0)
         return err_set(e, ERR_INVALID, "cache-memory", -1,
                        "%lld bytes do not hold one state of %lld%s", (long long)w->cache_bytes,

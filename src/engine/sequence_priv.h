@@ -61,7 +61,7 @@ struct sequence {
     int32_t cell;  /* lent for the boundary that decoding comes to, or -1 */
     bool has_waited;
     /* Scheduling (engine_admit_priv.h). */
-    int64_t work;      /* prompt tokens that the cache does not have, as of work_stamp */
+    int64_t work; /* prompt tokens that the cache does not have, as of work_stamp */
     int64_t work_stamp;
     int64_t overtaken; /* tokens computed for later ones ahead of this one */
     int64_t floor;     /* position that a suspension at every chance must come past */

@@ -358,6 +358,39 @@ static void run_many(bool evicts_always, uint64_t seed)
     reuse_close(r);
 }
 
+TEST(a_node_is_forgotten_with_all_below_it_and_nothing_else)
+{
+    static prompt p, q, other;
+    int32_t path[64];
+    reuse *r = open_reuse(&(reuse_options){.n_blocks = 32, .n_lanes = 2, .n_cells = 8});
+    prompt_make(&p, 1, 6);
+    q = p;
+    for (int i = 4 * BLOCK; i < q.n_ids; i++) q.ids[i] += 7; /* parts behind four blocks */
+    prompt_make(&other, 2, 3);
+    run_prompt(r, &p, 1u << 2 | 1u << 6);
+    run_prompt(r, &q, 1u << 6);
+    run_prompt(r, &other, 1u << 3);
+    reuse_found f = reuse_match(r, p.ids, p.n_ids, path);
+    assert_int_equal(f.n_blocks, 6);
+    reuse_hold(r, path, 2); /* a lane goes on holding the first two */
+    assert_int_equal(reuse_peek_held(r, p.ids, p.n_ids), 2);
+    assert_int_equal(reuse_peek_held(r, q.ids, q.n_ids), 2);
+    assert_int_equal(reuse_peek_held(r, other.ids, other.n_ids), 0);
+    reuse_forget(r, path[2]);
+    assert_int_equal(reuse_peek(r, p.ids, p.n_ids), 2);
+    assert_int_equal(reuse_peek(r, q.ids, q.n_ids), 2);
+    assert_int_equal(reuse_stats(r).n_nodes, 2 + 3);
+    reuse_forget(r, path[0]);
+    reuse_forget(r, path[0]); /* is none any more */
+    assert_int_equal(reuse_peek(r, p.ids, p.n_ids), 0);
+    assert_int_equal(reuse_peek(r, other.ids, other.n_ids), 3);
+    assert_int_equal(reuse_stats(r).n_nodes, 3);
+    assert_int_equal(reuse_stats(r).n_held, 2);
+    reuse_drop(r, path, 2);
+    expect_sound(r, 0);
+    reuse_close(r);
+}
+
 TEST(blocks_and_cells_add_up_under_random_use)
 {
     uint64_t seed = test_seed();

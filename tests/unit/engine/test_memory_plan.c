@@ -26,7 +26,8 @@ static memory_plan make(const memory_wish *w)
     memory_plan p;
     err e = {0};
     CHECK_OK(memory_plan_make(w, &p, &e), &e);
-    assert_int_equal(p.total, p.weights + p.draft + p.scratch + p.states + p.kv + p.cache);
+    assert_int_equal(p.total,
+                     p.weights + p.draft + p.scratch + p.states + p.kv + p.draft_kv + p.cache);
     assert_int_equal(p.kv, p.n_blocks * w->sizes.block);
     if (p.limit > 0) assert_true(p.total <= p.limit);
     return p;
@@ -62,8 +63,8 @@ TEST(what_does_not_fit_is_refused_with_the_breakdown)
     memory_plan p;
     err e = {0};
     assert_int_equal(memory_plan_make(&w, &p, &e), ERR_NOMEM);
-    static const char *const parts[] = {"125 MiB",        "weights 60",          "draft 20",
-                                        "scratch 12",     "states of 4 lanes 8", "1024 tokens 16",
+    static const char *const parts[] = {"125 MiB",         "weights 60",          "draft 20",
+                                        "scratch 12",      "states of 4 lanes 8", "1024 tokens 16",
                                         "prompt cache 10", "--max-context 960"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(e.msg, parts[i])) fail_msg("\"%s\" is not in: %s", parts[i], e.msg);
@@ -136,10 +137,13 @@ static void expect_plan(const char *backend, const char *draft)
     const memory_plan *p = &en->memory;
     assert_int_equal(p->kv, m.target.kv);
     assert_int_equal(p->states, m.target.states);
-    assert_int_equal(p->scratch, m.target.scratch);
+    assert_in_range(p->scratch, m.target.scratch + m.draft_scratch,
+                    m.target.scratch + m.draft_scratch + 4096);
+    assert_int_equal(p->draft_kv, m.draft_kv);
     assert_int_equal(p->cache, snapshots_bytes(en->snapshots));
     assert_int_equal(p->n_blocks, 24);
-    assert_in_range(p->draft, m.draft, m.draft * 5 / 4); /* an upper bound, and no wild one */
+    assert_in_range(p->draft, m.draft_weights,
+                    m.draft_weights * 5 / 4); /* an upper bound, and no wild one */
     assert_int_equal(engine_about(en)->kv_tokens, 24 * 64);
     engine_close(en);
 }
@@ -165,8 +169,8 @@ TEST(an_engine_keeps_to_its_memory_or_says_why_not)
     o.max_memory = full * 9 / 10;
     en = run_open(&o);
     const engine_info *a = engine_about(en);
-    assert_true(a->weight_bytes + a->draft_bytes + a->kv_bytes + a->state_bytes +
-                    a->scratch_bytes + a->cache_bytes <=
+    assert_true(a->weight_bytes + a->draft_bytes + a->kv_bytes + a->draft_kv_bytes +
+                    a->state_bytes + a->scratch_bytes + a->cache_bytes <=
                 o.max_memory);
     assert_true(a->kv_tokens >= 2048 && a->kv_tokens < 4 * 2048);
     engine_close(en);
