@@ -46,7 +46,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror 
 	-Wno-format-truncation -Wno-unknown-warning-option
 FLAGS := -std=c11 -D_GNU_SOURCE -g $(OPT) $(SAN) $(WARN) -Isrc -I$(BUILD)/gen -fno-math-errno \
 	-ffp-contract=off -MMD -MP $(CFLAGS)
-LDLIBS := -luv -ledit -lpcre2-8 -lutf8proc -lxxhash -lcrypto -lsqlite3 $(CUDA_LIBS) -lpthread -lm
+LDLIBS := -lcurl -luv -ledit -lpcre2-8 -lutf8proc -lxxhash -lcrypto -lsqlite3 $(CUDA_LIBS) -lpthread -lm
 NVFLAGS ?= -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a \
 	-gencode arch=compute_80,code=compute_80
 NVFLAGS += -Isrc -lineinfo --expt-relaxed-constexpr -Xcompiler -Wall,-Wextra,-Werror \

@@ -20,6 +20,7 @@ static const command commands[] = {
     {"tokenize", command_tokenize, "text to token ids"},
     {"template", command_template, "render messages with the model's chat template"},
     {"info", command_info, "geometry, formats and memory plan of a model"},
+    {"pull", command_pull, "fetch a model from the hub into the cache"},
     {"convert", command_convert, "write a model as a GGUF file"},
     {"bench", bench_command, "measure, and write models to measure with"},
 };

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "engine/engine_hub.h"
 
 enum { CONTEXT_DEFAULT = 64 << 10, PREFILL_ALL = 1 << 16, DRAFT_ROWS_MAX = 15 };
 
@@ -23,9 +24,13 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
 {
     option_row all[ENGINE_FLAG_ROWS] = {
         {"model", OPTION_TEXT, &f->model,
-         .help = "folder of a checkpoint, or a GGUF file (default: the bundled mini-dense)"},
+         .help = "folder, GGUF file or OWNER/REPO[:VARIANT] (default: the bundled mini-dense)"},
         {"draft-model", OPTION_TEXT, &f->draft_model,
-         .help = "folder or GGUF file of a DFlash draft, or none (default: MODEL-dflash2 beside)"},
+         .help =
+             "a DFlash draft likewise, or none (default: MODEL-dflash2 beside, or the family's)"},
+        {"revision", OPTION_TEXT, &f->revision,
+         .help = "branch, tag or commit of OWNER/REPO (default: main)"},
+        {"offline", OPTION_FLAG, &f->offline, .help = "never ask the hub, also HF_HUB_OFFLINE=1"},
         {"backend", OPTION_TEXT, &f->backend,
          .help = "ref, cpu or cuda, also cpu:avx2 and so on (default: the fastest there is)"},
         {"kv-format", OPTION_CHOICE, &f->kv_format, .choices = "int8|bf16|f32",
@@ -68,28 +73,55 @@ static status find_bundled(arena *a, const char **path, err *e)
                    dir ? dir : "the binary");
 }
 
+static status take_named(const engine_flags *f, const hub_name *n, const arch_target *of, arena *a,
+                         const char **path, err *e)
+{
+    hub_model m;
+    engine_hub_wish w = {.is_offline = f->offline, .wants_draft = of != NULL, .of = of};
+    /* A revision is the model's: a draft is another repository. */
+    if (!of) w.revision = f->revision;
+    TRY(engine_hub_take(n, &w, a, &m, e));
+    *path = m.path;
+    return ERR_OK;
+}
+
 status engine_flags_find_model(const engine_flags *f, arena *a, const char **path, err *e)
 {
+    hub_name name;
     if (!f->model) return find_bundled(a, path, e);
+    if (engine_hub_is_name(f->model, &name)) return take_named(f, &name, NULL, a, path, e);
     size_t len = strlen(f->model);
     while (len > 1 && f->model[len - 1] == '/') len--;
     *path = arena_copy(a, f->model, len);
     if (!*path) return err_set(e, ERR_NOMEM, "model", -1, "path");
-    if (!file_exists(*path)) return err_set(e, ERR_IO, f->model, -1, "no such file or folder");
+    if (!file_exists(*path))
+        return err_set(e, ERR_IO, f->model, -1,
+                       "no such file or folder, and not of the form OWNER/REPO[:VARIANT]");
     return ERR_OK;
 }
 
-static status find_draft(const engine_flags *f, arena *a, const char *model, const char **path,
-                         err *e)
+/* The draft of the target's family. That it is not there is no failure: the same tokens come
+ * without it, only later. */
+static void find_family_draft(const engine_flags *f, arena *a, const char *model, const char **path)
 {
-    *path = NULL;
-    if (f->draft_model && strcmp(f->draft_model, "none") == 0) return ERR_OK;
-    if (f->draft_model) {
-        if (!file_exists(f->draft_model))
-            return err_set(e, ERR_IO, f->draft_model, -1, "no such file or folder");
-        *path = f->draft_model;
-        return ERR_OK;
+    load_model m;
+    hub_name name, draft;
+    err why = {0};
+    /* What cannot be opened is told when it is opened. */
+    if (load_model_peek(&m, model, NULL) != ERR_OK) return;
+    const char *repository = m.is_draft ? NULL : engine_hub_draft_of(&m.target);
+    if (repository && hub_name_parse(str_from(repository), &draft)) {
+        engine_flags g = *f;
+        bool is_fetched = f->model && engine_hub_is_name(f->model, &name);
+        if (!is_fetched) g.offline = true;
+        if (take_named(&g, &draft, &m.target, a, path, &why) != ERR_OK && is_fetched)
+            fprintf(stderr, "note: no draft: %s: %s\n", why.where, why.msg);
     }
+    load_model_close(&m);
+}
+
+static status find_beside(arena *a, const char *model, const char **path, err *e)
+{
     char beside[4096];
     str name = str_from(model), end = STR(".gguf");
     bool is_file = str_ends(name, end);
@@ -101,6 +133,35 @@ static status find_draft(const engine_flags *f, arena *a, const char *model, con
         *path = arena_copy(a, beside, (size_t)n);
         if (!*path) return err_set(e, ERR_NOMEM, "draft-model", -1, "path");
     }
+    return ERR_OK;
+}
+
+static status find_named_draft(const engine_flags *f, arena *a, const char *model,
+                               const char **path, err *e)
+{
+    hub_name name;
+    load_model m;
+    if (!engine_hub_is_name(f->draft_model, &name)) {
+        if (!file_exists(f->draft_model))
+            return err_set(e, ERR_IO, f->draft_model, -1,
+                           "no such file or folder, and not of the form OWNER/REPO[:VARIANT]");
+        *path = f->draft_model;
+        return ERR_OK;
+    }
+    TRY(load_model_peek(&m, model, e));
+    status s = take_named(f, &name, &m.target, a, path, e);
+    load_model_close(&m);
+    return s;
+}
+
+static status find_draft(const engine_flags *f, arena *a, const char *model, const char **path,
+                         err *e)
+{
+    *path = NULL;
+    if (f->draft_model && strcmp(f->draft_model, "none") == 0) return ERR_OK;
+    if (f->draft_model) return find_named_draft(f, a, model, path, e);
+    TRY(find_beside(a, model, path, e));
+    if (!*path) find_family_draft(f, a, model, path);
     return ERR_OK;
 }
 

@@ -2,8 +2,10 @@
  * that opens one, and how a model is found.
  *
  * Without --model the bundled mini-dense is used, looked for beside the binary's tree (models/),
- * then in share/riptide/models. Without --draft-model a folder M-dflash2 beside M is taken when
- * it exists; "none" turns drafting off. */
+ * then in share/riptide/models. OWNER/REPO[:VARIANT] that is no path is taken from the cache of the
+ * Hugging Face tools, else fetched (engine/engine_hub.h). Without --draft-model M-dflash2 beside M
+ * is taken when it exists, else the draft of the target's family: what the cache has, and fetched
+ * only with a model that is named OWNER/REPO. "none" turns drafting off. */
 #ifndef RIPTIDE_ENGINE_ENGINE_FLAGS_H
 #define RIPTIDE_ENGINE_ENGINE_FLAGS_H
 
@@ -13,13 +15,13 @@
 
 typedef struct {
     const char *model, *draft_model, *backend, *kv_format, *draft_rows, *prefill_rows;
-    const char *prompt_cache;
+    const char *prompt_cache, *revision;
     int64_t lanes, threads, max_context, max_memory, cache_memory;
     double decode_share;
-    bool pin_threads;
+    bool pin_threads, offline;
 } engine_flags;
 
-enum { ENGINE_FLAG_ROWS = 14 };
+enum { ENGINE_FLAG_ROWS = 16 };
 
 /* Defaults; --lanes differs between commands. */
 void engine_flags_init(engine_flags *f, int lanes);
@@ -39,7 +41,7 @@ typedef struct {
 } engine_progress;
 void engine_progress_show(void *ctx, int layers_done, int layers);
 
-/* Only the folder of the target: M, or the bundled model. */
+/* Only the path of the target: M, the bundled model, or a model of the hub. */
 status engine_flags_find_model(const engine_flags *f, arena *a, const char **path, err *e);
 
 #endif

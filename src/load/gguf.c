@@ -85,10 +85,11 @@ static status new_file(gguf **out, const char *path, err *e)
 }
 
 /* Parse into g; closes it on failure. */
-static status read_bytes(gguf **out, gguf *g, const uint8_t *bytes, int64_t n_bytes, err *e)
+static status read_bytes(gguf **out, gguf *g, const uint8_t *bytes, int64_t n_bytes, int64_t n_file,
+                         bool *is_short, err *e)
 {
     const char *where = safetensors_where(g->path);
-    status s = gguf_parse(&g->t, &g->mem, bytes, n_bytes, where, e);
+    status s = gguf_parse(&g->t, &g->mem, bytes, n_bytes, n_file, is_short, where, e);
     if (s == ERR_OK) s = index_tables(g, where, e);
     if (s == ERR_OK)
         *out = g;
@@ -99,17 +100,27 @@ static status read_bytes(gguf **out, gguf *g, const uint8_t *bytes, int64_t n_by
 
 status gguf_open_bytes(gguf **out, const uint8_t *bytes, int64_t n_bytes, const char *name, err *e)
 {
+    bool is_short;
+    return gguf_open_head(out, bytes, n_bytes, n_bytes, &is_short, name, e);
+}
+
+status gguf_open_head(gguf **out, const uint8_t *bytes, int64_t n_bytes, int64_t n_file,
+                      bool *is_short, const char *name, err *e)
+{
     gguf *g = NULL;
+    *is_short = false;
     TRY(new_file(&g, name, e));
-    return read_bytes(out, g, bytes, n_bytes, e);
+    return read_bytes(out, g, bytes, n_bytes, n_file, is_short, e);
 }
 
 status gguf_open(gguf **out, const char *path, err *e)
 {
     gguf *g = NULL;
+    bool is_short;
     TRY(new_file(&g, path, e));
     status s = file_map_open(&g->map, path, e);
-    if (s == ERR_OK) return read_bytes(out, g, g->map.ptr, g->map.n_bytes, e);
+    if (s == ERR_OK)
+        return read_bytes(out, g, g->map.ptr, g->map.n_bytes, g->map.n_bytes, &is_short, e);
     gguf_close(g);
     return s;
 }

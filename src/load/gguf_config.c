@@ -9,6 +9,12 @@ status gguf_read_rows(const gguf_set *s, const char *name, int most, int *out, e
 {
     const char *where = safetensors_where(gguf_path(s->files[0]));
     const gguf_item *it = gguf_set_find(s, name, NULL);
+    const gguf_value *tokens = gguf_find(s->files[0], "tokenizer.ggml.tokens");
+    if (!it && s->is_head && tokens && tokens->is_array && tokens->n >= 1 && tokens->n <= most) {
+        /* The matrix lies in another part: as many rows at least. */
+        *out = (int)tokens->n;
+        return ERR_OK;
+    }
     if (!it) return err_set(e, ERR_FORMAT, where, -1, "tensor '%s' is missing", name);
     if (it->t.n_dims != 2 || it->t.shape[0] > most)
         return err_set(e, ERR_FORMAT, where, -1, "tensor '%s' must be a matrix of 1 to %d rows",

@@ -58,7 +58,9 @@ int gguf_type_id(dtype t)
 /* What is read next, and what it belongs to, for messages. */
 typedef struct {
     const uint8_t *bytes;
-    int64_t at, n;
+    int64_t at, n; /* bytes that are here */
+    int64_t n_file;
+    bool is_short; /* something lies in the file, but not here */
     const char *where;
     err *e;
     char what[96]; /* "key 'general.name'" */
@@ -69,9 +71,15 @@ static status fail(const reader *r, const char *reason)
     return err_set(r->e, ERR_FORMAT, r->where, (long)r->at, "%s %s", r->what, reason);
 }
 
+static status fail_end(reader *r, uint64_t n)
+{
+    r->is_short = n <= (uint64_t)(r->n_file - r->at);
+    return fail(r, "runs past the end of the file: is it cut?");
+}
+
 static status take(reader *r, uint64_t n, const uint8_t **out)
 {
-    if (n > (uint64_t)(r->n - r->at)) return fail(r, "runs past the end of the file: is it cut?");
+    if (n > (uint64_t)(r->n - r->at)) return fail_end(r, n);
     *out = r->bytes + r->at;
     r->at += (int64_t)n;
     return ERR_OK;
@@ -147,7 +155,8 @@ static status take_value(reader *r, int i, gguf_value *v)
     /* A string takes its length's 8 bytes at least, so that n is bounded by the file's size. */
     uint64_t least = v->type == GGUF_STRING ? 8 : (uint64_t)gguf_type_bytes(v->type);
     if (n > (uint64_t)(r->n - r->at) / least)
-        return fail(r, "runs past the end of the file: is it cut?");
+        return n > (uint64_t)(r->n_file - r->at) / least ? fail_end(r, UINT64_MAX)
+                                                         : fail_end(r, n * least);
     v->n = (int64_t)n;
     v->data = r->bytes + r->at;
     if (v->type == GGUF_STRING) {
@@ -221,13 +230,15 @@ static status find_alignment(reader *r, const gguf_tables *t, int64_t *out)
 static status place_items(reader *r, gguf_tables *t, int64_t alignment)
 {
     int64_t begin = (r->at + alignment - 1) / alignment * alignment;
-    int64_t n_data = begin < r->n ? r->n - begin : 0;
+    int64_t n_data = begin < r->n_file ? r->n_file - begin : 0;
     for (int i = 0; i < t->n_items; i++) {
         gguf_item *it = &t->items[i];
         snprintf(r->what, sizeof r->what, "tensor '%.70s'", it->name);
         if (it->offset > n_data || it->t.n_bytes > n_data - it->offset)
             return fail(r, "lies past the end of the file: is it cut?");
-        if (it->t.type != DTYPE_NONE) it->t.data = r->bytes + begin + it->offset;
+        /* Of a head alone no tensor has data: nobody is to look at bytes that are not here. */
+        if (it->t.type != DTYPE_NONE && r->n == r->n_file)
+            it->t.data = r->bytes + begin + it->offset;
     }
     return ERR_OK;
 }
@@ -237,6 +248,7 @@ static status check_magic(reader *r)
     const uint8_t *magic = NULL;
     uint32_t version = 0;
     snprintf(r->what, sizeof r->what, "the head");
+    if (r->n < 4 && r->n < r->n_file) return fail_end(r, 4);
     if (r->n < 4 || memcmp(r->bytes, "GGUF", 4) != 0)
         return err_set(r->e, ERR_FORMAT, r->where, 0, "does not begin with 'GGUF'");
     TRY(take(r, 4, &magic));
@@ -256,28 +268,35 @@ static status check_count(reader *r, const char *what, uint64_t n, uint64_t most
                    (unsigned long long)most);
 }
 
-status gguf_parse(gguf_tables *t, arena *mem, const uint8_t *bytes, int64_t n_bytes,
-                  const char *where, err *e)
+static status read_tables(reader *r, gguf_tables *t, arena *mem)
 {
-    reader r = {.bytes = bytes, .n = n_bytes, .where = where, .e = e};
     uint64_t n_items = 0, n_values = 0;
     int64_t alignment = 0;
-    *t = (gguf_tables){0};
-    TRY(check_magic(&r));
-    TRY(take_u64(&r, &n_items));
-    TRY(take_u64(&r, &n_values));
-    TRY(check_count(&r, "tensors", n_items, GGUF_TENSORS_MOST));
-    TRY(check_count(&r, "keys", n_values, GGUF_KEYS_MOST));
+    TRY(check_magic(r));
+    TRY(take_u64(r, &n_items));
+    TRY(take_u64(r, &n_values));
+    TRY(check_count(r, "tensors", n_items, GGUF_TENSORS_MOST));
+    TRY(check_count(r, "keys", n_values, GGUF_KEYS_MOST));
     /* A key takes 13 bytes at least, a tensor 33. */
-    if (n_values * 13 + n_items * 33 > (uint64_t)n_bytes)
-        return fail(&r, "claims more keys and tensors than the file has room for: is it cut?");
+    if (n_values * 13 + n_items * 33 > (uint64_t)r->n_file)
+        return fail(r, "claims more keys and tensors than the file has room for: is it cut?");
     t->values = mem_new_array((size_t)n_values, sizeof *t->values);
     t->items = mem_new_array((size_t)n_items, sizeof *t->items);
-    if (!t->values || !t->items) return err_set(e, ERR_NOMEM, where, -1, "out of memory");
+    if (!t->values || !t->items) return err_set(r->e, ERR_NOMEM, r->where, -1, "out of memory");
     for (; t->n_values < (int)n_values; t->n_values++)
-        TRY(take_value(&r, t->n_values, &t->values[t->n_values]));
-    TRY(find_alignment(&r, t, &alignment));
+        TRY(take_value(r, t->n_values, &t->values[t->n_values]));
+    TRY(find_alignment(r, t, &alignment));
     for (; t->n_items < (int)n_items; t->n_items++)
-        TRY(take_item(&r, mem, t->n_items, alignment, &t->items[t->n_items]));
-    return place_items(&r, t, alignment);
+        TRY(take_item(r, mem, t->n_items, alignment, &t->items[t->n_items]));
+    return place_items(r, t, alignment);
+}
+
+status gguf_parse(gguf_tables *t, arena *mem, const uint8_t *bytes, int64_t n_bytes, int64_t n_file,
+                  bool *is_short, const char *where, err *e)
+{
+    reader r = {.bytes = bytes, .n = n_bytes, .n_file = n_file, .where = where, .e = e};
+    *t = (gguf_tables){0};
+    status s = read_tables(&r, t, mem);
+    *is_short = s != ERR_OK && r.is_short;
+    return s;
 }

@@ -66,6 +66,10 @@ bool gguf_has_magic(const char *path);
 status gguf_open(gguf **g, const char *path, err *e);
 /* The same for n bytes that outlive *g; `name` for messages. */
 status gguf_open_bytes(gguf **g, const uint8_t *bytes, int64_t n_bytes, const char *name, err *e);
+/* The same for the first n_bytes of a file of n_file: its tensors have no data. On failure
+ * *is_short tells whether more bytes may help. */
+status gguf_open_head(gguf **g, const uint8_t *bytes, int64_t n_bytes, int64_t n_file,
+                      bool *is_short, const char *name, err *e);
 void gguf_close(gguf *g); /* NULL is fine */
 
 const char *gguf_path(const gguf *g);
@@ -97,8 +101,9 @@ typedef struct {
     gguf_item *items;
     int n_items;
 } gguf_tables;
-/* Fills *t as far as it comes, also on failure. */
-status gguf_parse(gguf_tables *t, arena *mem, const uint8_t *bytes, int64_t n_bytes,
-                  const char *where, err *e);
+/* Fills *t as far as it comes, also on failure. Of the file's n_file bytes the first n_bytes are
+ * here; a failure with *is_short may be none when more are. Tensors have data only when all are. */
+status gguf_parse(gguf_tables *t, arena *mem, const uint8_t *bytes, int64_t n_bytes, int64_t n_file,
+                  bool *is_short, const char *where, err *e);
 
 #endif

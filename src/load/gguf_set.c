@@ -118,6 +118,22 @@ status gguf_set_open(gguf_set *s, const char *path, err *e)
     return st;
 }
 
+status gguf_set_open_head(gguf_set *s, const char *name, const uint8_t *bytes, int64_t n_bytes,
+                          int64_t n_file, bool *is_short, err *e)
+{
+    *s = (gguf_set){.is_head = true};
+    *is_short = false;
+    arena_init(&s->mem, 0);
+    s->files = arena_new_array(&s->mem, 1, sizeof *s->files);
+    status st = s->files ? gguf_open_head(&s->files[0], bytes, n_bytes, n_file, is_short, name, e)
+                         : fail_memory(name, e);
+    if (st == ERR_OK)
+        s->n = 1;
+    else
+        gguf_set_close(s);
+    return st;
+}
+
 void gguf_set_close(gguf_set *s)
 {
     for (int i = 0; i < s->n; i++) gguf_close(s->files[i]);

@@ -12,6 +12,7 @@ typedef struct {
     arena mem;
     gguf **files;
     int n;
+    bool is_head; /* only the first file's head is here, not its data or other parts */
 } gguf_set;
 
 /* Open `path` and, when it is a part of several (any of them), all parts.
@@ -19,6 +20,9 @@ typedef struct {
  * Returns  IO; FORMAT naming the part, key and reason; UNSUPPORTED; NOMEM
  * Owns     the caller closes *s; on failure it is closed */
 status gguf_set_open(gguf_set *s, const char *path, err *e);
+/* The head of one file alone, which may be a part: gguf_open_head. */
+status gguf_set_open_head(gguf_set *s, const char *name, const uint8_t *bytes, int64_t n_bytes,
+                          int64_t n_file, bool *is_short, err *e);
 void gguf_set_close(gguf_set *s); /* twice is harmless */
 
 /* The tensor of that name and the file it lies in, or NULL. */

@@ -17,10 +17,35 @@ static status fail_memory(const char *path, err *e)
     return err_set(e, ERR_NOMEM, safetensors_where(path), -1, "out of memory");
 }
 
+/* "OWNER/REPO" for a snapshot of the hub's cache, "…/models--OWNER--REPO/snapshots/<commit>", whose
+ * last component says nothing to a person; NULL for another path. */
+static const char *take_repository(arena *mem, const char *path)
+{
+    str s = str_from(path), mark = STR("models--"), dir = STR("/snapshots/");
+    while (s.len > 1 && s.ptr[s.len - 1] == '/') s.len--;
+    if (s.len < 40 + dir.len || memchr(s.ptr + s.len - 40, '/', 40)) return NULL;
+    str folder = str_slice(s, 0, s.len - 40);
+    if (!str_ends(folder, dir)) return NULL;
+    folder.len -= dir.len;
+    size_t from = folder.len;
+    while (from > 0 && folder.ptr[from - 1] != '/') from--;
+    folder = str_skip(folder, from);
+    int64_t dashes = str_starts(folder, mark) ? str_find(folder, STR("--"), mark.len) : -1;
+    if (dashes < 0) return NULL;
+    char *name = arena_copy(mem, folder.ptr + mark.len, folder.len - mark.len);
+    if (!name) return NULL;
+    size_t n_owner = (size_t)dashes - mark.len;
+    name[n_owner] = '/';
+    memmove(name + n_owner + 1, name + n_owner + 2, strlen(name + n_owner + 2) + 1);
+    return name;
+}
+
 /* The last component, looked up when the path ends in one that says nothing ("." or ".."). */
 static const char *take_name(arena *mem, const char *path)
 {
     char real[PATH_MAX];
+    const char *repository = take_repository(mem, path);
+    if (repository) return repository;
     for (int pass = 0; pass < 2; pass++) {
         size_t end = strlen(path);
         while (end > 1 && path[end - 1] == '/') end--;
@@ -122,13 +147,19 @@ static status open_directory(load_model *m, bool wants_weights, err *e)
     return s;
 }
 
+static void init_model(load_model *m)
+{
+    *m = (load_model){0};
+    arena_init(&m->mem, 0);
+    m->tokenizer_json = m->chat_template = m->bos_token = m->eos_token = STR("");
+    m->tokenizer.pretokenizer = STR("");
+}
+
 static status open_model(load_model *out, const char *path, bool wants_weights, err *e)
 {
-    load_model m = {0};
+    load_model m;
     bool is_gguf = false;
-    arena_init(&m.mem, 0);
-    m.tokenizer_json = m.chat_template = m.bos_token = m.eos_token = STR("");
-    m.tokenizer.pretokenizer = STR("");
+    init_model(&m);
     status s = find_path(&m, path, &is_gguf, e);
     if (s == ERR_OK && is_gguf)
         s = open_gguf(&m, wants_weights, e);
@@ -151,6 +182,45 @@ status load_model_open(load_model *m, const char *path, err *e)
 status load_model_peek(load_model *m, const char *path, err *e)
 {
     return open_model(m, path, false, e);
+}
+
+static status check_types(const gguf_set *parts, err *e)
+{
+    const gguf *g = parts->files[0];
+    for (int i = 0; i < gguf_count(g); i++) {
+        const gguf_item *it = gguf_at(g, i);
+        /* A vision tower's tensors are not read. */
+        bool is_read = strncmp(it->name, "v.", 2) != 0 && strncmp(it->name, "mm.", 3) != 0;
+        if (it->t.type == DTYPE_NONE && is_read)
+            return err_set(e, ERR_UNSUPPORTED, safetensors_where(gguf_path(g)), -1,
+                           "tensor '%.80s' has ggml type %u, which is not known", it->name,
+                           (unsigned)it->type_id);
+    }
+    return ERR_OK;
+}
+
+static status peek_head(load_model *m, const char *name, const uint8_t *bytes, int64_t n_bytes,
+                        int64_t n_file, bool *is_short, err *e)
+{
+    gguf_set parts;
+    m->path = m->name = arena_copy(&m->mem, name, strlen(name));
+    if (!m->path) return fail_memory(name, e);
+    TRY(gguf_set_open_head(&parts, name, bytes, n_bytes, n_file, is_short, e));
+    status s = check_types(&parts, e);
+    if (s == ERR_OK) s = read_gguf(m, &parts, false, e);
+    gguf_set_close(&parts);
+    return s;
+}
+
+status load_model_peek_head(load_model *out, const char *name, const uint8_t *bytes,
+                            int64_t n_bytes, int64_t n_file, bool *is_short, err *e)
+{
+    load_model m;
+    init_model(&m);
+    status s = peek_head(&m, name, bytes, n_bytes, n_file, is_short, e);
+    if (s != ERR_OK) load_model_close(&m);
+    *out = m;
+    return s;
 }
 
 void load_model_close(load_model *m)

@@ -49,6 +49,11 @@ status load_model_open(load_model *m, const char *path, err *e);
 /* Configuration and sidecars only: no weight file is mapped, `weights` is NULL. What only the files
  * tell is then a guess from the configuration: format, has_norm_offset, a disputed is_tied. */
 status load_model_peek(load_model *m, const char *path, err *e);
+/* The same for the first n_bytes of a GGUF file of n_file bytes (the first part of a split one): a
+ * look before the rest is fetched. On failure *is_short tells whether more bytes may help. Every
+ * tensor that is in this part must be of a type that can be read. */
+status load_model_peek_head(load_model *m, const char *name, const uint8_t *bytes, int64_t n_bytes,
+                            int64_t n_file, bool *is_short, err *e);
 void load_model_close(load_model *m);
 
 /* Check that a draft fits a target (width, vocabulary, taps within layers, mask id).

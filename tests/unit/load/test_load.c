@@ -206,6 +206,35 @@ TEST(the_name_is_the_last_component_that_says_something)
     }
 }
 
+TEST(a_snapshot_of_the_hubs_cache_has_the_name_of_its_repository)
+{
+    static const struct {
+        const char *folder, *want;
+    } rows[] = {
+        {"models--own--Q-3.6_x/snapshots/0123456789abcdef0123456789abcdef01234567", "own/Q-3.6_x"},
+        {"models--own/snapshots/0123456789abcdef0123456789abcdef01234567",
+         "0123456789abcdef0123456789abcdef01234567"},
+        {"x/snapshots/0123456789abcdef0123456789abcdef01234567",
+         "0123456789abcdef0123456789abcdef01234567"},
+        {"models--own--q/snapshots/main", "main"},
+    };
+    char here[] = "/tmp/riptide-name-XXXXXX", command[600], path[400];
+    assert_non_null(mkdtemp(here));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        load_model m;
+        err e;
+        snprintf(path, sizeof path, "%s/%s/", here, rows[i].folder);
+        snprintf(command, sizeof command, "mkdir -p %s && cp models/mini-dense/*.json %s", path,
+                 path);
+        assert_int_equal(system(command), 0);
+        CHECK_OK(load_model_peek(&m, path, &e), &e);
+        assert_string_equal(m.name, rows[i].want);
+        load_model_close(&m);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", here);
+    assert_int_equal(system(command), 0);
+}
+
 /* Copy a bundled model's file into the fixture, cut to n bytes (-1: whole). */
 static void copy_file(const fixture *f, const char *model, const char *name, int64_t n)
 {
