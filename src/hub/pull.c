@@ -263,6 +263,18 @@ status hub_find(const hub_name *n, const hub_options *o, arena *a, hub_model *ou
     return set_result(&s, &c, out, e);
 }
 
+static status find_offline(const hub_name *n, const hub_options *o, arena *a, hub_model *out,
+                           err *e)
+{
+    err why = {0};
+    status st = hub_find(n, o, a, out, &why);
+    if (st == ERR_OK) return ERR_OK;
+    if (e) *e = why;
+    if (st != ERR_IO) return st;
+    return err_set(e, st, full_name(a, n), -1, "is not whole in the cache, and offline: %.170s",
+                   why.msg);
+}
+
 /* What the cache has instead, when the hub could not be asked. */
 static status take_cached(hub_session *s, status why, hub_model *out, err *e)
 {
@@ -284,7 +296,7 @@ status hub_pull(const hub_name *n, const hub_options *o, arena *a, hub_model *ou
 {
     hub_session s = {.o = o, .name = n};
     bool is_passing = false;
-    if (o->is_offline) return hub_find(n, o, a, out, e);
+    if (o->is_offline) return find_offline(n, o, a, out, e);
     TRY(check_options(o, e));
     TRY(cache_dir_init(&s.dir, a, o->cache, n, e));
     TRY(http_fetch_open(&s.http, e));

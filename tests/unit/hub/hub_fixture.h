@@ -78,7 +78,6 @@ static inline void fixture_open(hub_fixture *x)
     hub_server_open(&x->server);
     arena_init(&x->mem, 0);
     fixture_fill(&x->weights, FIXTURE_WEIGHTS);
-    fixture_fill(&x->gguf, FIXTURE_GGUF);
     snprintf(x->endpoint, sizeof x->endpoint, "http://127.0.0.1:%d", x->server.port);
     x->o = (hub_options){.endpoint = x->endpoint,
                          .cache = x->dir,
@@ -112,6 +111,7 @@ static inline void fixture_safetensors(hub_fixture *x)
 
 static inline void fixture_gguf(hub_fixture *x)
 {
+    fixture_fill(&x->gguf, FIXTURE_GGUF);
     str g = buf_str(&x->gguf);
     hub_server_put(&x->server, "README.md", STR("# read me\n"), false);
     hub_server_put(&x->server, "mmproj-F16.gguf", STR("a vision tower"), true);
