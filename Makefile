@@ -74,6 +74,7 @@ LLHTTP_DIR ?= /usr/share/llhttp
 LLHTTP_INCLUDE ?= /usr/share/include/llhttp
 LLHTTP := $(BUILD)/libllhttp.a
 $(BUILD)/obj/server/%.o: EXTRA := -isystem $(LLHTTP_INCLUDE)
+$(BUILD)/obj/server/chat_page.o: src/server/chat.html
 
 .PHONY: all test fast asan tsan ubsan fuzz check format install clean help FORCE
 .DELETE_ON_ERROR:

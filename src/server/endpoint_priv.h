@@ -7,7 +7,7 @@
 
 #include "server/server_priv.h"
 
-void endpoint_root(server *s, conn *c);             /* GET / */
+void endpoint_root(server *s, conn *c);             /* GET /: the chat page */
 void endpoint_health(server *s, conn *c);           /* GET /health: the process can answer */
 void endpoint_ready(server *s, conn *c);            /* GET /ready: the model can */
 void endpoint_status(server *s, conn *c);           /* GET /status: counters as JSON */

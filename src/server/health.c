@@ -1,16 +1,6 @@
 /* Whether the server works, for people, load balancers and clients that look first. */
 #include "server/endpoint_priv.h"
 
-void endpoint_root(server *s, conn *c)
-{
-    buf b;
-    buf_init(&b);
-    buf_printf(&b, "riptide serves %s\n\nPOST /v1/chat/completions\nGET /v1/models\nGET /health\n",
-               s->about->model_name);
-    conn_reply_buf(c, 200, "text/plain; charset=utf-8", &b);
-    buf_fini(&b);
-}
-
 /* After a device fault nothing can be computed any more; the truth is told here too. */
 void endpoint_health(server *s, conn *c)
 {

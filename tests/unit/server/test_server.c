@@ -56,7 +56,9 @@ TEST(paths_and_methods_have_json_errors)
     assert_int_equal(serve_ask(f, "HEAD", "/", NULL), 200);
     assert_true(str_ends(buf_str(&f->in), STR("\r\n\r\n")));
     assert_int_equal(serve_ask(f, "GET", "/", NULL), 200);
-    assert_true(has("mini-dense") && has("X-Request-Id: req_"));
+    assert_true(has("<!DOCTYPE html>") && has("X-Request-Id: req_"));
+    assert_true(has("Content-Security-Policy: default-src ") && has("script-src 'nonce-"));
+    assert_true(str_ends(buf_str(&f->in), STR("</html>\n")));
     assert_int_equal(ask_with("POST", "/v1/chat/completions",
                               "Host: localhost\r\n"
                               "Content-Encoding: gzip\r\n",
