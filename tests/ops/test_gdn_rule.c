@@ -1,3 +1,4 @@
+/* tags: slow */
 /* The delta rule as a whole: prep and scan over a long prompt, cut in any way, verified and
  * committed, and against the chunked form of the rule (model-spec G7). */
 #include "ops/op_gdn.h"

@@ -1,3 +1,4 @@
+/* tags: slow */
 /* What sampling draws: frequencies against the exact filtered distribution, and the corners of
  * filters and accept with results worked out by hand. */
 #include "ops/op_sample.h"

@@ -1,4 +1,4 @@
-/* Random checkpoints: they load, decode, repeat, and the dial is what it says. tags: fast */
+/* Random checkpoints: they load, decode, repeat, and the dial is what it says. tags: slow */
 #include <glob.h>
 #include <stdlib.h>
 #include <unistd.h>
