@@ -105,14 +105,23 @@ static void take_part(void *ctx, const outparse_event *part)
 {
     answer *c = ctx;
     if (c->g->request.is_warm_up || c->is_cut) return;
+    outparse_event fresh = *part;
+    if (part->kind == OUTPARSE_CONTENT) {
+        size_t n = part->text.len < c->n_prefill ? part->text.len : c->n_prefill;
+        c->n_prefill -= n;
+        fresh.text = str_skip(part->text, n);
+        if (fresh.text.len == 0) return;
+    } else {
+        c->n_prefill = 0; /* what was held back of it has become a mark */
+    }
     if (c->has_stops && part->kind == OUTPARSE_CONTENT) {
-        stop_push(&c->stops, part->text, &c->shown);
+        stop_push(&c->stops, fresh.text, &c->shown);
         pass_shown(c);
         c->is_cut = c->stops.hit >= 0;
         return;
     }
     pass_held(c);
-    pass_on(c, part);
+    pass_on(c, &fresh);
 }
 
 /* --- life --------------------------------------------------------------------------------------
@@ -140,7 +149,11 @@ status answer_open(answer *c, generation *g, int index, err *e)
                           .text_has_no_calls = g->request.format.form != ANSWER_FREE,
                           .emit = take_part,
                           .ctx = c};
-    return outparse_open(&c->parser, &o, e);
+    TRY(outparse_open(&c->parser, &o, e));
+    /* The parser has to know that text has begun; what it makes of it is not said again. */
+    str prefill = str_trim(g->request.prefill);
+    c->n_prefill = prefill.len;
+    return outparse_feed(c->parser, prefill, e);
 }
 
 void answer_close(answer *c)

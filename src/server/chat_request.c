@@ -3,9 +3,8 @@
 #include <stdio.h>
 
 #include "server/fields_priv.h"
+#include "server/prefill_priv.h"
 #include "server/sampling_fields_priv.h"
-
-enum { TIMEOUT_MAX_S = 7 * 24 * 3600 };
 
 /* --- what is not there yet is refused by name: never half an answer ------------------------------
  */
@@ -66,7 +65,7 @@ static status check_text_only(const json *messages, err *e)
 static status parse_messages(const json *body, const chat_context *x, arena *a,
                              generation_request *r, err *e)
 {
-    bool uses_tools;
+    bool uses_tools, continues = false;
     message_set *out = &r->chat;
     const json *list = NULL;
     TRY(field_array(body, "messages", &list, e));
@@ -77,7 +76,9 @@ static status parse_messages(const json *body, const chat_context *x, arena *a,
     TRY(message_parse(a, body, x->caps, out, e));
     TRY(check_text_only(list, e));
     if (!uses_tools) out->tools = NULL;
-    return answer_format_tools(body, out->tools, NULL, a, &r->format, e);
+    TRY(answer_format_tools(body, out->tools, NULL, a, &r->format, e));
+    TRY(field_bool(body, "continue_final_message", &continues, e));
+    return continues ? prefill_take(r, x, a, e) : ERR_OK;
 }
 
 /* --- the rest ------------------------------------------------------------------------------------
@@ -94,24 +95,10 @@ static status parse_stream(const json *body, generation_request *r, err *e)
     return options ? field_bool(options, "include_usage", &r->includes_usage, e) : ERR_OK;
 }
 
-/* `timeout`: seconds. */
-static status parse_timeout(const json *body, generation_request *r, err *e)
-{
-    double seconds = 0;
-    if (!field_find(body, "timeout")) return ERR_OK;
-    TRY(field_double(body, "timeout", &seconds, e));
-    if (!(seconds > 0 && seconds <= TIMEOUT_MAX_S))
-        return err_set(e, ERR_INVALID, "timeout", -1, "want more than 0 and at most %d seconds",
-                       TIMEOUT_MAX_S);
-    r->timeout_ms = (int64_t)(seconds * 1000);
-    if (r->timeout_ms == 0) r->timeout_ms = 1;
-    return ERR_OK;
-}
-
 static status parse_limits(const json *body, int choices_max, generation_request *r, err *e)
 {
     int64_t n = 1;
-    TRY(parse_timeout(body, r, e));
+    TRY(order_fields_parse(body, r, e));
     TRY(field_int(body, "n", 1, choices_max, &n, e));
     r->n = (int)n;
     TRY(field_int(body, "max_tokens", 1, INT64_MAX, &r->max_tokens, e));

@@ -85,6 +85,7 @@ status completion_request_parse(const json *body, const chat_context *x, arena *
     TRY(field_object(body, "stream_options", &options, e));
     if (options) TRY(field_bool(options, "include_usage", &r.includes_usage, e));
     TRY(field_int(body, "max_tokens", 1, INT64_MAX, &r.max_tokens, e));
+    TRY(order_fields_parse(body, &r, e));
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
     TRY(sampling_fields_stop(body, "stop", a, &r.stop, &r.n_stop, e));
     TRY(parse_prompt(body, x->V, a, &r, e));

@@ -283,6 +283,7 @@ static status submit(generation *g, err *e)
         .has_reasoning_limit = r->has_reasoning_limit,
         .reasoning_most = r->reasoning_most,
         .ends_loops = r->ends_loops,
+        .priority = r->priority,
         .on_event = push_event,
         .ctx = g,
     };

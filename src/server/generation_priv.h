@@ -49,6 +49,8 @@ typedef struct {
     bool hides_reasoning; /* reasoning is not shown */
     bool shows_progress;  /* of reading the prompt, in a stream of a dialect that can */
     int64_t timeout_ms;   /* the answer may take so long; 0: as long as it likes */
+    int priority;         /* engine_request */
+    str prefill;          /* PROMPT_CHAT: the answer's first words, which stand in the prompt */
 } generation_request;
 
 enum { ANSWER_PIECE_MAX = 16 << 10 }; /* bytes of arguments in one event of a stream */
@@ -94,6 +96,7 @@ typedef struct {
     detok text;
     buf raw, shown; /* scratch */
     int64_t reasoning_tokens;
+    size_t n_prefill;     /* bytes of the prefill that the parser has not given back yet */
     int64_t first_tokens; /* of the first emission, and when it was complete */
     double first_ms;
 } answer;
@@ -178,6 +181,9 @@ typedef struct {
 void generation_fill_context(const generation *g, chat_context *x); /* caps NULL: no template */
 /* The same; false, with the error in *a, when the model has no chat template. Any thread. */
 bool generation_get_context(const generation *g, chat_context *x, api_error *a);
+
+/* `priority` (foreground, normal, background) and `timeout` (seconds). Any thread. */
+status order_fields_parse(const json *body, generation_request *r, err *e);
 
 /* `thinking_budget`: tokens of reasoning, -1 for no limit, over what the server says. Any thread.
  */

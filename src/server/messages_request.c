@@ -2,6 +2,7 @@
 
 #include "chat/anthropic.h"
 #include "server/fields_priv.h"
+#include "server/prefill_priv.h"
 #include "server/sampling_fields_priv.h"
 
 static status check_unsupported(const json *body, err *e)
@@ -37,18 +38,6 @@ static status parse_thinking(const json *body, generation_request *r, err *e)
     return ERR_OK;
 }
 
-/* The model always begins a turn of its own; it cannot go on in one that the client began. */
-static status check_last(const json *body, err *e)
-{
-    const json *last = NULL, *list = json_get(body, "messages");
-    for (const json *m = list->first; m; m = m->next) last = m;
-    if (!json_is(json_get(last, "role"), JSON_STRING) ||
-        !str_is(json_get(last, "role")->text, "assistant"))
-        return ERR_OK;
-    return err_set(e, ERR_UNSUPPORTED, "messages", -1,
-                   "the last message must not be the assistant's: answers are not continued");
-}
-
 status messages_request_parse(const json *body, const chat_context *x, bool needs_limit, arena *a,
                               generation_request *out, err *e)
 {
@@ -61,6 +50,7 @@ status messages_request_parse(const json *body, const chat_context *x, bool need
     TRY(check_unsupported(body, e));
     TRY(field_bool(body, "stream", &r.streams, e));
     if (needs_limit) TRY(parse_limit(body, &r, e));
+    TRY(order_fields_parse(body, &r, e));
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
     TRY(sampling_fields_stop(body, "stop_sequences", a, &r.stop, &r.n_stop, e));
     TRY(answer_format_messages(body, &r.format, e));
@@ -68,10 +58,10 @@ status messages_request_parse(const json *body, const chat_context *x, bool need
     TRY(reasoning_fields_parse(body, x, &r, e));
     TRY(parse_thinking(body, &r, e));
     TRY(anthropic_to_chat(a, body, &chat, e));
-    TRY(check_last(body, e));
     TRY(message_parse(a, chat, x->caps, &r.chat, e));
     if (!uses_tools) r.chat.tools = NULL;
     TRY(answer_format_tools(body, r.chat.tools, NULL, a, &r.format, e));
+    TRY(prefill_take(&r, x, a, e));
     *out = r;
     return ERR_OK;
 }

@@ -61,7 +61,9 @@ bool generation_get_context(const generation *g, chat_context *x, api_error *a)
 /* *is_more: there are more tokens than are counted. */
 static status encode(generation *g, const buf *text, const segments *parts, bool *is_more, err *e)
 {
-    tokenizer_segment *list = arena_new_array(&g->scratch, (size_t)parts->n, sizeof *list);
+    str prefill = g->request.prefill;
+    int n = (int)parts->n;
+    tokenizer_segment *list = arena_new_array(&g->scratch, (size_t)n + 1, sizeof *list);
     if (!list) return err_set(e, ERR_NOMEM, "messages", -1, "segments");
     for (int64_t i = 0; i < parts->n; i++) {
         const segment *p = &parts->ptr[i];
@@ -69,8 +71,8 @@ static status encode(generation *g, const buf *text, const segments *parts, bool
             .text = str_slice(buf_str(text), p->offset, p->offset + p->len),
             .specials = p->is_template};
     }
-    status s = tokenizer_encode_segments(g->server->tokens, list, (int)parts->n, PROMPT_TOKENS_MAX,
-                                         &g->ids, e);
+    if (prefill.len > 0) list[n++] = (tokenizer_segment){.text = prefill};
+    status s = tokenizer_encode_segments(g->server->tokens, list, n, PROMPT_TOKENS_MAX, &g->ids, e);
     /* A token has a byte or more, so a shorter text is refused for something else. */
     *is_more = s == ERR_LIMIT && text->len > PROMPT_TOKENS_MAX;
     return s;
@@ -214,7 +216,7 @@ static void tokenise(generation *g)
     if (s == ERR_OK) s = keep_stops(g, &e);
     if (s == ERR_OK) s = make_grammar(g, &e);
     g->starts_in_reasoning = s == ERR_OK && g->request.prompt == PROMPT_CHAT &&
-                             outparse_is_open_think(buf_str(&text));
+                             g->request.prefill.len == 0 && outparse_is_open_think(buf_str(&text));
     g->n_prompt = g->ids.n;
     check_prompt(g, s, is_more, &e);
     if (!g->error.http && g->dialect->prepared) g->dialect->prepared(g, buf_str(&text));

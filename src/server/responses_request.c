@@ -111,6 +111,7 @@ status responses_request_parse(const json *body, const json *before, const chat_
     TRY(field_bool(body, "stream", &r.streams, e));
     TRY(field_int(body, "max_output_tokens", 1, INT64_MAX, &kept.max_output, e));
     r.max_tokens = kept.max_output;
+    TRY(order_fields_parse(body, &r, e));
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
     TRY(answer_format_responses(body, &r.format, e));
     TRY(reasoning_fields_parse(body, x, &r, e));

@@ -183,6 +183,16 @@ await test('warm_up', async () => {
   assert.equal(message.stop_reason, 'max_tokens');
 });
 
+await test('the_assistants_words_at_the_end_are_gone_on_with', async () => {
+  const whole = textOf(await client.messages.create(sum)), cut = whole.indexOf(' ', 4);
+  const body = { ...sum, messages: [...sum.messages, { role: 'assistant', content: whole.slice(0, cut) }] };
+  assert.equal(textOf(await client.messages.create(body)), whole.slice(cut));
+  assert.equal(textOf(await client.messages.stream(body).finalMessage()), whole.slice(cut));
+  const refused = (change) => assert.rejects(client.messages.create({ ...body, ...change }), Anthropic.BadRequestError);
+  await refused({ thinking });
+  await refused({ messages: [...sum.messages, { role: 'assistant', content: 'The ' }] });
+});
+
 await test('later_system_message', async () => {
   const message = await client.messages.create({ ...sum, messages: [...ask('Hello.'),
     { role: 'assistant', content: 'Hello.' }, { role: 'system', content: 'Be brief.' }, ...sum.messages] });

@@ -93,6 +93,30 @@ TEST(a_stream_ends_with_what_the_whole_message_says)
     serve_close(f);
 }
 
+TEST(an_answer_goes_on_from_the_assistants_words)
+{
+    static const char head[] = "{'temperature':0,'max_tokens':24,'messages':[{'role':'user',"
+                               "'content':'What is 12 + 30?'}";
+    char text[400], whole[200];
+    open_server();
+    snprintf(text, sizeof text, "%s]}", head);
+    const json *a = message(text);
+    str said = serve_text(a, "content/0/text");
+    snprintf(whole, sizeof whole, "%.*s", STR_ARG(said));
+    int64_t n_in = serve_int(a, "usage/input_tokens"), n_out = serve_int(a, "usage/output_tokens");
+    char *space = strchr(whole, ' ');
+    assert_non_null(space);
+    snprintf(text, sizeof text, "%s,{'role':'assistant','content':'%.*s'}]}", head,
+             (int)(space - whole), whole);
+    a = message(text);
+    serve_expect_text(a, "content/0/text", space); /* with the space */
+    int64_t more = serve_int(a, "usage/input_tokens") - n_in;
+    assert_true(more >= 1);
+    assert_int_equal(serve_int(a, "usage/output_tokens"), n_out - more);
+    assert_int_equal(count(text), n_in + more);
+    serve_close(f);
+}
+
 TEST(silence_is_broken_by_pings)
 {
     server_options o = serve_options();

@@ -102,9 +102,8 @@ TEST(what_is_wrong_is_named)
         {"{'max_tokens':1,'output_format':{'type':'xml'}," HI "}", "output_format",
          ERR_UNSUPPORTED},
         {"{'max_tokens':1,'mcp_servers':[{}]," HI "}", "mcp_servers", ERR_UNSUPPORTED},
-        {"{'max_tokens':1,'messages':[{'role':'user','content':'a'},"
-         "{'role':'assistant','content':'b'}]}",
-         "messages", ERR_UNSUPPORTED},
+        {"{'max_tokens':1,'priority':'urgent'," HI "}", "priority", ERR_INVALID},
+        {"{'max_tokens':1,'timeout':0," HI "}", "timeout", ERR_INVALID},
         {"{'max_tokens':1,'messages':[{'role':'user','content':[{'type':'image'}]}]}",
          "/messages/0/content/0", ERR_UNSUPPORTED},
     };
