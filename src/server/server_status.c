@@ -1,5 +1,8 @@
 /* GET /status and /metrics: what the server and its engine count, as JSON for people and in
  * Prometheus' text form. One table feeds both. */
+#include <math.h>
+#include <stddef.h>
+
 #include "base/json.h"
 #include "build_id.h"
 #include "server/endpoint_priv.h"
@@ -48,6 +51,8 @@ ENGINE(completion_tokens)
 ENGINE(cycles)
 ENGINE(drafted)
 ENGINE(accepted)
+ENGINE(suspensions)
+ENGINE(recomputed)
 CACHE(lookups)
 CACHE(hits)
 CACHE(reused_tokens)
@@ -90,6 +95,10 @@ static const metric metrics[] = {
     {"requests", "finished", EVER, "answers that ended, however", get_finished},
     {"requests", "canceled", EVER, "of these, because the client left", get_canceled},
     {"requests", "failed", EVER, "of these, by a failure of the engine", get_failed},
+    {"requests", "suspensions", EVER, "times that an answer gave way and went on later",
+     get_suspensions},
+    {"requests", "recomputed", EVER, "answers whose numbers were none and were computed again",
+     get_recomputed},
     {"scheduler", "waiting", NOW, "answers that wait for a lane", get_n_waiting},
     {"scheduler", "running", NOW, "answers that have one", get_n_running},
     {"scheduler", "lanes", NOW, "answers that can run at a time", get_n_lanes},
@@ -135,6 +144,26 @@ static const metric metrics[] = {
 };
 enum { N_METRICS = sizeof metrics / sizeof *metrics };
 
+typedef struct {
+    const char *name, *help; /* riptide_NAME_seconds */
+    size_t offset;           /* of its histogram in engine_tally */
+} latency;
+
+#define TALLY(field) offsetof(engine_tally, field)
+static const latency latencies[] = {
+    {"queue", "from a request's submission to its lane", TALLY(queue)},
+    {"first_token", "from a request's submission to its first token", TALLY(first_token)},
+    {"token", "between tokens of an answer", TALLY(token)},
+    {"prompt_step", "steps that compute prompts", TALLY(slice)},
+    {"cycle", "decode cycles of all lanes", TALLY(cycle)},
+};
+enum { N_LATENCIES = sizeof latencies / sizeof *latencies };
+
+static const histogram *find_histogram(const counts *k, const latency *l)
+{
+    return (const histogram *)((const char *)&k->e.tally + l->offset);
+}
+
 static counts count(const server *s)
 {
     return (counts){.e = engine_stats(s->engine), .s = s};
@@ -152,6 +181,37 @@ static void put_text(json_writer *w, const char *key, const char *text)
         json_c_string(w, text);
     else
         json_null(w);
+}
+
+/* Milliseconds, for people: the bounds of the classes in which the median and the slowest
+ * hundredth lie; null where that is the open one. */
+static void put_latencies(json_writer *w, const counts *k)
+{
+    static const struct {
+        const char *name;
+        double q;
+    } shown[] = {{"p50", 0.5}, {"p99", 0.99}};
+    json_key(w, "latency_ms");
+    json_open_object(w);
+    for (int i = 0; i < N_LATENCIES; i++) {
+        const histogram *h = find_histogram(k, &latencies[i]);
+        json_key(w, latencies[i].name);
+        json_open_object(w);
+        json_key(w, "n");
+        json_int(w, h->n);
+        json_key(w, "mean");
+        json_double(w, h->n > 0 ? h->sum_ms / (double)h->n : 0);
+        for (int j = 0; j < 2; j++) {
+            double bound = histogram_quantile(h, shown[j].q);
+            json_key(w, shown[j].name);
+            if (isfinite(bound))
+                json_double(w, bound);
+            else
+                json_null(w);
+        }
+        json_close_object(w);
+    }
+    json_close_object(w);
 }
 
 void endpoint_status(server *s, conn *c)
@@ -184,6 +244,7 @@ void endpoint_status(server *s, conn *c)
         json_int(&w, metrics[i].get(&k));
     }
     json_close_object(&w);
+    put_latencies(&w, &k);
     json_close_object(&w);
     conn_reply_buf(c, 200, NULL, &b);
     buf_fini(&b);
@@ -199,6 +260,33 @@ static void put_label(buf *b, const char *text)
         else
             buf_put_byte(b, *p);
     }
+}
+
+/* Classes of Prometheus count all below them too, in seconds. */
+static void put_histogram(buf *b, const latency *l, const histogram *h)
+{
+    int64_t below = 0;
+    buf_printf(b, "# HELP riptide_%s_seconds %s\n# TYPE riptide_%s_seconds histogram\n", l->name,
+               l->help, l->name);
+    for (int i = 0; i < HISTOGRAM_CLASSES; i++) {
+        below += h->count[i];
+        if (i < HISTOGRAM_CLASSES - 1)
+            buf_printf(b, "riptide_%s_seconds_bucket{le=\"%g\"} %lld\n", l->name,
+                       histogram_bounds[i] / 1000, (long long)below);
+    }
+    buf_printf(b,
+               "riptide_%s_seconds_bucket{le=\"+Inf\"} %lld\nriptide_%s_seconds_sum %.6f\n"
+               "riptide_%s_seconds_count %lld\n",
+               l->name, (long long)below, l->name, h->sum_ms / 1000, l->name, (long long)h->n);
+}
+
+static void put_widths(buf *b, const engine_tally *t)
+{
+    buf_put_c(b, "# HELP riptide_cycle_proposals_total lanes of decode cycles by the number of "
+                 "tokens proposed\n# TYPE riptide_cycle_proposals_total counter\n");
+    for (int i = 0; i < ENGINE_WIDTHS; i++)
+        buf_printf(b, "riptide_cycle_proposals_total{proposals=\"%d\"} %lld\n", i,
+                   (long long)t->widths[i]);
 }
 
 void endpoint_metrics(server *s, conn *c)
@@ -226,6 +314,9 @@ void endpoint_metrics(server *s, conn *c)
             m->group, m->name, end, m->help, m->group, m->name, end,
             m->is_counter ? "counter" : "gauge", m->group, m->name, end, (long long)m->get(&k));
     }
+    for (int i = 0; i < N_LATENCIES; i++)
+        put_histogram(&b, &latencies[i], find_histogram(&k, &latencies[i]));
+    put_widths(&b, &k.e.tally);
     conn_reply_buf(c, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
     buf_fini(&b);
 }

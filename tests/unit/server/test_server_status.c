@@ -51,34 +51,69 @@ TEST(counters_follow_what_is_done)
     serve_close(f);
 }
 
+static str take_line(str *rest)
+{
+    int64_t end = str_find(*rest, STR("\n"), 0);
+    assert_true(end > 0);
+    str line = str_slice(*rest, 0, (size_t)end);
+    *rest = str_skip(*rest, (size_t)end + 1);
+    return line;
+}
+
+/* The samples of one metric: a value each, classes that grow up to the count. */
+static int take_samples(str *rest, str name, bool is_histogram)
+{
+    int n = 0;
+    int64_t before = 0, value;
+    while (rest->len > 0 && rest->ptr[0] != '#') {
+        str line = take_line(rest);
+        assert_true(str_starts(line, name));
+        int64_t space = (int64_t)line.len - 1;
+        while (line.ptr[space] != ' ') space--;
+        bool is_sum = str_find(line, STR("_sum "), 0) > 0;
+        if (is_histogram && !is_sum) {
+            assert_true(str_to_int64(str_skip(line, (size_t)space + 1), &value));
+            assert_true(value >= before);
+            before = value;
+        }
+        n++;
+    }
+    return n;
+}
+
 /* The text form: https://prometheus.io/docs/instrumenting/exposition_formats/ */
 TEST(every_metric_has_its_help_and_type_once)
 {
     serve_open(f, serve_options(), 1, 8, 512);
+    assert_int_equal(serve_chat(f, "{'max_tokens':4,'messages':[{'role':'user','content':'Hi'}]}"),
+                     200);
+    CLIENT_WAIT_FOR(engine_stats(f->en).tally.first_token.n == 1);
     assert_int_equal(serve_ask(f, "GET", "/metrics", NULL), 200);
-    str rest = serve_body(f), before = STR("");
-    int n = 0;
+    str rest = serve_body(f);
+    int n = 0, n_histograms = 0;
     assert_true(str_ends(rest, STR("\n")));
     while (rest.len > 0) {
-        str lines[3];
-        for (int i = 0; i < 3; i++) {
-            int64_t end = str_find(rest, STR("\n"), 0);
-            assert_true(end > 0);
-            lines[i] = str_slice(rest, 0, (size_t)end);
-            rest = str_skip(rest, (size_t)end + 1);
-        }
-        assert_true(str_starts(lines[0], STR("# HELP riptide_")));
-        assert_true(str_starts(lines[1], STR("# TYPE riptide_")));
-        str name = str_slice(lines[0], 7, (size_t)str_find(lines[0], STR(" "), 7));
-        assert_true(str_starts(str_skip(lines[1], 7), name));
-        assert_true(str_starts(lines[2], name));
-        assert_true(
-            str_ends(lines[1], str_ends(name, STR("_total")) ? STR(" counter") : STR(" gauge")));
-        assert_false(str_equal(name, before));
-        before = name;
+        str help = take_line(&rest), type = take_line(&rest);
+        assert_true(str_starts(help, STR("# HELP riptide_")));
+        assert_true(str_starts(type, STR("# TYPE riptide_")));
+        str name = str_slice(help, 7, (size_t)str_find(help, STR(" "), 7));
+        assert_true(str_starts(str_skip(type, 7), name));
+        bool is_histogram = str_ends(type, STR(" histogram"));
+        if (!is_histogram)
+            assert_true(
+                str_ends(type, str_ends(name, STR("_total")) ? STR(" counter") : STR(" gauge")));
+        assert_int_equal(take_samples(&rest, name, is_histogram),
+                         is_histogram                                    ? HISTOGRAM_CLASSES + 2
+                         : str_is(name, "riptide_cycle_proposals_total") ? ENGINE_WIDTHS
+                                                                         : 1);
+        n_histograms += is_histogram;
         n++;
     }
-    assert_true(n > 30);
+    assert_true(n > 30 && n_histograms == 5);
+    assert_int_equal(metric("riptide_first_token_seconds_count"), 1);
+    assert_int_equal(metric("riptide_first_token_seconds_bucket{le=\"+Inf\"}"), 1);
+    assert_int_equal(serve_ask(f, "GET", "/status", NULL), 200);
+    assert_int_equal(serve_int(serve_json(f), "latency_ms/first_token/n"), 1);
     serve_close(f);
 }
 
