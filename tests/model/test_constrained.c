@@ -1,4 +1,4 @@
-/* tags: fast timeout=300
+/* tags: timeout=300
  *
  * Answers under a grammar, on the bundled model with random draws: every finished one is valid, and
  * none of them depends on the draft, its width, the lanes or what else runs. */
