@@ -130,8 +130,8 @@ TEST(what_differs_in_meaning_differs_in_the_cache)
         "{'regex':'a'}",
         "{'grammar':'root ::= [a]'}",
         "{'response_format':{'type':'json_object'}}",
-        "{'response_format':{'type':'json_schema','json_schema':{'strict':true,'schema':{'type':"
-        "'array'}}}}",
+        ("{'response_format':{'type':'json_schema','json_schema':{'strict':true,'schema':{'type':"
+         "'array'}}}}"),
     };
     enum { N = sizeof requests / sizeof *requests };
     grammar *first[N];
