@@ -149,6 +149,13 @@ typedef struct {
  * Returns  DEVICE when the backend failed */
 status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out);
 
+/* Raw logits that the cycle just run drew the first token of its lane `lane` from. Only until
+ * anything else runs.
+ *
+ * ids      [n] below V
+ * Returns  DEVICE */
+status cycle_read_logits(cycle *c, int lane, const int32_t *ids, int n, float *out);
+
 /* Parity probe: forward over all ids of a fresh slot 0 in slices, then the draft's block whose
  * anchor is the last id. Needs logit_rows >= 1. Any output may be NULL. */
 typedef struct {

@@ -415,6 +415,15 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
     return kind.has_proposals ? ERR_OK : cycle_pending_add(c, lanes, L);
 }
 
+status cycle_read_logits(cycle *c, int lane, const int32_t *ids, int n, float *out)
+{
+    int64_t V = model_arch(c->target)->V, row = c->rows.lane_row[lane];
+    dev_buf logits = model_logits(c->target);
+    for (int i = 0; i < n; i++)
+        TRY(c->be->ops->download(c->be, &out[i], cycle_view(logits, (row * V + ids[i]) * 4, 1), 4));
+    return ERR_OK;
+}
+
 status cycle_run_half(cycle *c, const cycle_lane *lanes, int L, cycle_half half)
 {
     const backend_ops *op = c->be->ops;

@@ -207,6 +207,12 @@ static status check_request(const engine *e, const engine_request *r, policy *p,
     if (r->has_reasoning_limit && r->reasoning_most < 0)
         return err_set(err_out, ERR_INVALID, "reasoning_most", -1, "%lld, want >= 0",
                        (long long)r->reasoning_most);
+    if (r->n_scores < 0 || (r->n_scores > 0 && (r->n != 1 || r->grammar)))
+        return err_set(err_out, ERR_INVALID, "scores", -1, "are of one choice without a grammar");
+    for (int i = 0; i < r->n_scores; i++)
+        if (r->score_ids[i] < 0 || r->score_ids[i] >= V)
+            return err_set(err_out, ERR_INVALID, "scores", i, "token id %d is not below %d",
+                           (int)r->score_ids[i], V);
     for (int i = 0; i < r->n_ids; i++)
         if (r->ids[i] < 0 || r->ids[i] >= V)
             return err_set(err_out, ERR_INVALID, "prompt", i, "token id %d is not below %d",
@@ -248,6 +254,7 @@ status engine_submit(engine *e, const engine_request *from, uint64_t *id, err *e
     TRY(check_request(e, from, &r.policy, err_out));
     int64_t room = e->info.max_context - r.n_ids;
     int64_t max_tokens = r.max_tokens == 0 || r.max_tokens > room ? room : r.max_tokens;
+    if (r.n_scores > 0) max_tokens = 1;
     request *req = NULL;
     sequence *first = NULL, **end = NULL;
     TRY(request_new(&req, &r, max_tokens, err_out));

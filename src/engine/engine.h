@@ -99,6 +99,12 @@ typedef struct {
     int64_t reasoning_most;
     bool ends_loops; /* likewise when the reasoning goes round (grammar/repeat_priv.h) */
     int priority;    /* higher ones go first and take lanes from lower ones */
+    /* Instead of an answer the raw logits of these ids behind the prompt: the one choice finishes
+     * with ENGINE_STOP and without tokens, and before that the logits are written to `scores`,
+     * which must stay until then. */
+    const int32_t *score_ids; /* [n_scores] copied */
+    int n_scores;             /* 0: an answer */
+    float *scores;            /* [n_scores] out */
     engine_event_fn *on_event;
     void *ctx;
 } engine_request;

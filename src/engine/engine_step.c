@@ -248,6 +248,17 @@ static void fail_constraint(engine *e, sequence *s)
     engine_finish_sequence(e, s, ENGINE_FAILED, &failure);
 }
 
+/* The prompt's last token has been through the target: its logits are all that was wanted. */
+static status take_scores(engine *e, sequence *s, int lane)
+{
+    const request *r = s->req;
+    s->usage.cycles++;
+    s->usage.decode_ms = clock_ms_since(s->decode_ns);
+    TRY(cycle_read_logits(e->cycle, lane, r->score_ids, r->n_scores, r->scores));
+    engine_finish_sequence(e, s, ENGINE_STOP, NULL);
+    return ERR_OK;
+}
+
 /* Take in what a cycle emitted for one lane, which it may have taken over a block boundary. */
 static status advance(engine *e, sequence *s, cycle_result *r, bool crossed)
 {
@@ -327,6 +338,12 @@ static int make_room(engine *e, int L, sequence **lanes)
     return kept;
 }
 
+static status take_result(engine *e, sequence *s, int lane)
+{
+    if (s->req->n_scores > 0) return take_scores(e, s, lane);
+    return advance(e, s, &e->results[lane], e->crossed[lane]);
+}
+
 static status run_cycle(engine *e, int L)
 {
     TRY(engine_cache_before_cycle(e, L));
@@ -378,7 +395,7 @@ static bool decode(engine *e)
     histogram_add(&e->tally.cycle, ms);
     e->owed_ms = e->owed_ms > ms ? e->owed_ms - ms : 0;
     for (int l = 0; l < L && st == ERR_OK; l++)
-        if (!e->results[l].has_nan) st = advance(e, lanes[l], &e->results[l], e->crossed[l]);
+        if (!e->results[l].has_nan) st = take_result(e, lanes[l], l);
     if (st != ERR_OK) fail_all(e, st, "decode");
     for (int l = 0; l < L && st == ERR_OK; l++)
         if (e->results[l].has_nan && e->lanes[e->step[l].slot] == lanes[l]) recompute(e, lanes[l]);

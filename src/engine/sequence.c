@@ -45,9 +45,13 @@ status request_new(request **out, const engine_request *from, int64_t max_tokens
     r->reasoning_most = from->has_reasoning_limit ? from->reasoning_most : -1;
     r->ends_loops = from->ends_loops;
     r->priority = from->priority;
+    r->score_ids = (const int32_t *)(void *)arena_copy(&r->mem, from->score_ids,
+                                                       (size_t)from->n_scores * 4);
+    r->n_scores = from->n_scores;
+    r->scores = from->scores;
     r->on_event = from->on_event;
     r->ctx = from->ctx;
-    status s = r->ids && r->policy.bias
+    status s = r->ids && r->policy.bias && r->score_ids
                    ? copy_stops(r, from, e)
                    : err_set(e, ERR_NOMEM, "request", -1, "prompt of %d tokens", from->n_ids);
     if (s != ERR_OK) {

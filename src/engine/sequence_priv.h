@@ -33,6 +33,9 @@ struct request {
     bool starts_in_reasoning, ends_loops;
     int64_t reasoning_most; /* -1: no limit */
     int priority;
+    const int32_t *score_ids; /* [n_scores] */
+    int n_scores;
+    float *scores; /* the caller's */
     engine_event_fn *on_event;
     void *ctx;
     int n_left; /* choices not yet finished; engine thread */

@@ -83,6 +83,28 @@ void api_error_put_openai(buf *out, const api_error *a)
     json_close_object(&w);
 }
 
+void api_error_put_detail(buf *out, const api_error *a)
+{
+    json_writer w;
+    json_writer_init(&w, out);
+    json_open_object(&w);
+    json_key(&w, "detail");
+    json_open_array(&w);
+    json_open_object(&w);
+    json_key(&w, "loc");
+    json_open_array(&w);
+    json_c_string(&w, "body");
+    if (a->param[0]) json_c_string(&w, a->param);
+    json_close_array(&w);
+    json_key(&w, "msg");
+    json_c_string(&w, a->message);
+    json_key(&w, "type");
+    json_c_string(&w, a->code);
+    json_close_object(&w);
+    json_close_array(&w);
+    json_close_object(&w);
+}
+
 static const char *anthropic_type(int http)
 {
     switch (http) {

@@ -30,6 +30,9 @@ void api_error_put_openai(buf *out, const api_error *a);
 /* {"type":"error","error":{"type","message"}}; the type follows from the HTTP status. */
 void api_error_put_anthropic(buf *out, const api_error *a);
 
+/* {"detail":[{"loc":["body",param],"msg","type"}]}, as System One has it. */
+void api_error_put_detail(buf *out, const api_error *a);
+
 /* "invalid_request_error" or "server_error". */
 const char *api_error_type(const api_error *a);
 

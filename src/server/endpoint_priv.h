@@ -21,6 +21,8 @@ void endpoint_get_response(server *s, conn *c);     /* GET /v1/responses/ID */
 void endpoint_delete_response(server *s, conn *c);  /* DELETE /v1/responses/ID */
 void endpoint_messages(server *s, conn *c);         /* POST /v1/messages */
 void endpoint_count_tokens(server *s, conn *c);     /* POST /v1/messages/count_tokens */
+void endpoint_judgments(server *s, conn *c);        /* POST /v1/judgments */
+void endpoint_systemone(server *s, conn *c);        /* POST /v1/systemone */
 void endpoint_tokenize(server *s, conn *c);         /* POST /tokenize */
 void endpoint_detokenize(server *s, conn *c);       /* POST /detokenize */
 void endpoint_apply_template(server *s, conn *c);   /* POST /apply-template */

@@ -1,4 +1,4 @@
-#include "server/generation_priv.h"
+#include "server/scores_priv.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -76,7 +76,9 @@ static void take_gone(void *ctx)
 
 static void reply_error(generation *g, const api_error *a)
 {
-    conn_reply_error(let_go(g), a, NULL);
+    api_error own = *a;
+    if (g->dialect->adapt) g->dialect->adapt(&own);
+    conn_reply_error(let_go(g), &own, NULL);
 }
 
 /* Pass on what the dialect wrote. A client that does not keep up is cut off. */
@@ -148,6 +150,7 @@ static void end_answer(generation *g)
 {
     if (!g->conn) return;
     g->dialect->end(g);
+    if (!g->conn) return; /* it found that it cannot be said */
     if (g->request.streams) {
         send_out(g);
         if (g->conn) conn_stream_end(let_go(g));
@@ -218,6 +221,60 @@ static bool is_cut_off(const generation *g)
     return true;
 }
 
+/* ---- questions ---- */
+
+void generation_fail_score(generation *g)
+{
+    api_error a;
+    api_error_set(&a, 500, "model_result_invalid", NULL, "a logit is no number");
+    fail(g, &a);
+}
+
+static status open_answers(generation *g, err *e);
+
+/* The logits of the next question. False, and the request has failed, when it cannot be asked. */
+static bool ask_question(generation *g)
+{
+    err e = {0};
+    const generation_request *r = &g->request;
+    score_question *q = &r->questions[g->at_question];
+    engine_request ask = {
+        .ids = q->ids,
+        .n_ids = q->n_ids,
+        .policy = policy_neutral(),
+        .n = 1,
+        .score_ids = q->label_ids,
+        .n_scores = q->n_options,
+        .scores = q->logits,
+        .priority = r->priority,
+        .on_event = push_event,
+        .ctx = g,
+    };
+    if (g->answers) answer_close(&g->answers[0]);
+    status st = g->answers ? answer_open(&g->answers[0], g, 0, &e) : open_answers(g, &e);
+    if (st == ERR_OK) st = engine_submit(g->server->engine, &ask, &g->engine_id, &e);
+    if (st != ERR_OK) {
+        if (st == ERR_DEVICE) g->server->is_broken = true;
+        fail_from(g, &e);
+        return false;
+    }
+    g->is_running = true;
+    g->n_left = 1;
+    return true;
+}
+
+/* A question was answered, if the request has not failed: on to the next one, or to the end. */
+static void take_scores(generation *g, const engine_event *ev)
+{
+    score_question *q = &g->request.questions[g->at_question];
+    q->n_cached = ev->usage.cached_tokens;
+    q->forward_ms = ev->usage.prefill_ms + ev->usage.decode_ms;
+    g->at_question++;
+    if (g->conn && g->at_question < g->request.n_questions && ask_question(g)) return;
+    end_answer(g);
+    generation_free(g);
+}
+
 static void take_event(generation *g, const engine_event *ev, bool is_cut)
 {
     err e = {0};
@@ -231,7 +288,9 @@ static void take_event(generation *g, const engine_event *ev, bool is_cut)
         finish_answer(g, c, ev, is_cut);
         g->n_left--;
     }
-    if (g->n_left == 0) {
+    if (g->n_left == 0 && g->request.is_scored) {
+        take_scores(g, ev);
+    } else if (g->n_left == 0) {
         end_answer(g);
         generation_free(g);
     } else if (g->request.streams) {
@@ -290,9 +349,21 @@ static status submit(generation *g, err *e)
     return engine_submit(g->server->engine, &q, &g->engine_id, e);
 }
 
+static void start_scores(generation *g)
+{
+    drop_input(g);
+    if (g->request.n_questions > 0 && ask_question(g)) return;
+    end_answer(g);
+    generation_free(g);
+}
+
 static void start(generation *g)
 {
     err e = {0};
+    if (g->request.is_scored) {
+        start_scores(g);
+        return;
+    }
     status st = submit(g, &e);
     drop_input(g);
     if (st != ERR_OK) {

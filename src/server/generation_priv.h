@@ -26,6 +26,8 @@ typedef enum {
     PROMPT_IDS,
 } prompt_kind;
 
+typedef struct score_question score_question; /* scores_priv.h */
+
 /* What a dialect makes of a body. Everything may borrow the scratch arena. */
 typedef struct {
     prompt_kind prompt;
@@ -45,6 +47,10 @@ typedef struct {
     answer_format format;                 /* what the answer must look like */
     bool has_reasoning_limit, ends_loops; /* engine_request */
     int64_t reasoning_most;
+    int priority;              /* engine_request; of scores */
+    bool is_scored;            /* instead of an answer: scores_priv.h */
+    score_question *questions; /* in mem [n_questions] */
+    int n_questions;
     bool is_warm_up;      /* only the prompt is of interest: one token is made and not shown */
     bool hides_reasoning; /* reasoning is not shown */
     bool shows_progress;  /* of reading the prompt, in a stream of a dialect that can */
@@ -110,6 +116,8 @@ typedef struct {
     /* Helper thread: append the whole answer to g->out; nothing is generated then, and the prompt
      * may be longer than the context. `prompt` is its text. NULL: generate. */
     void (*prepared)(generation *g, str prompt);
+    /* What the protocol makes of an error's status and code; NULL: nothing. */
+    void (*adapt)(api_error *a);
     /* The error of a prompt that is too long; NULL: in OpenAI's words. is_more: n are not all. */
     void (*overflow)(api_error *a, int64_t context, int64_t n, bool is_more);
     /* The rest append to g->out; what is there leaves after each call. */
@@ -143,6 +151,7 @@ struct generation {
     answer *answers;        /* owned [request.n] */
     bridge_event *reserved; /* owned [request.n] the last event of each, should memory end */
     int n_left;
+    int at_question;  /* the one that is asked */
     int n_prompt;     /* tokens */
     void *extra;      /* in mem; the dialect's own */
     int64_t n_events; /* sent in a stream whose events are numbered */
@@ -163,6 +172,10 @@ void generation_begin(server *s, conn *c, const dialect *d);
 
 /* The helper's part: g->body to g->ids, or g->error. Helper thread. */
 void generation_prepare(generation *g);
+
+/* The prompt of the request as text and ids; no text where it was given as ids. *is_more: it has
+ * more tokens than are counted. Helper thread. */
+status generation_make_prompt(generation *g, buf *text, bool *is_more, err *e);
 
 /* An error of reading the request, for its answer: one that takes too much memory to read is at
  * fault itself. Helper thread. */
@@ -189,6 +202,9 @@ status order_fields_parse(const json *body, generation_request *r, err *e);
  */
 status reasoning_fields_parse(const json *body, const chat_context *x, generation_request *r,
                               err *e);
+
+/* A score is no number: the request fails. */
+void generation_fail_score(generation *g);
 
 /* Whether `model` of the body is absent or a name of our model; else *a says so. Any thread. */
 bool generation_check_model(const server *s, const json *body, api_error *a);

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "server/fields_priv.h"
-#include "server/generation_priv.h"
+#include "server/scores_priv.h"
 
 enum {
     DEPTH_MAX = 128,
@@ -92,8 +92,7 @@ static status render(generation *g, buf *text, segments *parts, err *e)
     return template_render(s->template, &in, text, parts, e);
 }
 
-/* The prompt of the request as text and ids; no text where it was given as ids. */
-static status make_prompt(generation *g, buf *text, bool *is_more, err *e)
+status generation_make_prompt(generation *g, buf *text, bool *is_more, err *e)
 {
     const generation_request *r = &g->request;
     segments parts;
@@ -211,7 +210,7 @@ static void tokenise(generation *g)
     err e = {0};
     bool is_more = false;
     buf_init(&text);
-    status s = make_prompt(g, &text, &is_more, &e);
+    status s = generation_make_prompt(g, &text, &is_more, &e);
     if (s == ERR_OK) s = keep_tools(g, &e);
     if (s == ERR_OK) s = keep_stops(g, &e);
     if (s == ERR_OK) s = make_grammar(g, &e);
@@ -233,5 +232,9 @@ void generation_prepare(generation *g)
         return;
     }
     g->dialect->parse(g, root, &g->error);
-    if (!g->error.http) tokenise(g);
+    if (g->error.http) return;
+    if (g->request.is_scored)
+        scores_prepare(g);
+    else
+        tokenise(g);
 }

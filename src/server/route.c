@@ -18,6 +18,8 @@ static const route routes[] = {
     {METHOD_DELETE, "/v1/responses/", endpoint_delete_response, false, false},
     {METHOD_POST, "/v1/messages", endpoint_messages, false, true},
     {METHOD_POST, "/v1/messages/count_tokens", endpoint_count_tokens, false, true},
+    {METHOD_POST, "/v1/judgments", endpoint_judgments, false, true},
+    {METHOD_POST, "/v1/systemone", endpoint_systemone, false, true},
     {METHOD_POST, "/tokenize", endpoint_tokenize, false, true},
     {METHOD_POST, "/detokenize", endpoint_detokenize, false, true},
     {METHOD_POST, "/apply-template", endpoint_apply_template, false, true},

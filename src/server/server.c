@@ -164,6 +164,8 @@ static void put_error(void *ctx, conn *c, const api_error *a, buf *out)
     if (str_starts(path, anthropic) &&
         (path.len == anthropic.len || path.ptr[anthropic.len] == '/'))
         api_error_put_anthropic(out, a);
+    else if (str_is(path, "/v1/systemone"))
+        api_error_put_detail(out, a);
     else
         api_error_put_openai(out, a);
 }

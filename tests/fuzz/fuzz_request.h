@@ -35,6 +35,11 @@ static inline void fuzz_check_request(const generation_request *r)
     ASSERT(r->top_logprobs >= 0 && r->top_logprobs <= ENGINE_TOP_MAX);
     ASSERT(json_is(r->chat.messages, JSON_ARRAY) && r->chat.messages->n > 0);
     ASSERT(!r->chat.tools || json_is(r->chat.tools, JSON_ARRAY));
+    const answer_format *f = &r->format;
+    ASSERT(f->form != ANSWER_SCHEMA || json_is(f->schema, JSON_OBJECT));
+    ASSERT(f->form == ANSWER_FREE || f->field);
+    ASSERT(!f->must_call || f->has_calls);
+    ASSERT(!f->has_calls || r->chat.tools);
 }
 
 /* What parsing came to: a request within its bounds, or r as it was (n -7) and an error whose
