@@ -116,7 +116,8 @@ status cycle_sync(cycle *c);
 /* What the next tokens of a lane may be. `fill` writes masks in the form of the op `sample`: row i
  * of [n + 1, (V + 31) / 32] is for the token behind the anchor and proposals[0 .. i), n at most
  * n_draft. Rows behind a proposal that its own row forbids are never looked at, but must be there.
- * Thread: one of the cycle's own, while cycle_step runs the target; never two at a time. */
+ * Thread: one of the cycle's own while cycle_step runs the target, or the caller's; never two at a
+ * time. It must not allocate. */
 typedef struct {
     void (*fill)(void *ctx, const int32_t *proposals, int n, uint32_t *rows);
     void *ctx;

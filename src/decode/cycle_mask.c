@@ -1,7 +1,8 @@
 /* The masks of a cycle's verify rows, made on a thread of their own while the target runs.
  *
  * A row's mask depends on the proposals before it, so it can only be begun behind the draft; only
- * sampling needs it. Lanes are served one after the other. */
+ * sampling needs it. Lanes are served one after the other. On a busy machine the helper may not
+ * come to it in time; then whoever waits does it. */
 #include <string.h>
 
 #include "base/asserts.h"
@@ -42,10 +43,12 @@ static void *help(void *arg)
     for (;;) {
         while (!m->is_due && !m->is_stopping) cond_wait(&m->wake, &m->lock);
         if (m->is_stopping) break;
+        m->is_due = false;
+        m->is_begun = true;
         mutex_unlock(&m->lock);
         fill_all(c, m->lanes, m->n_lanes);
         mutex_lock(&m->lock);
-        m->is_due = false;
+        m->is_begun = false;
         cond_broadcast(&m->wake);
     }
     mutex_unlock(&m->lock);
@@ -84,7 +87,7 @@ void cycle_masks_begin(cycle *c, const cycle_lane *lanes, int L)
 {
     cycle_masks *m = &c->masks;
     mutex_lock(&m->lock);
-    DASSERT(!m->is_due);
+    DASSERT(!m->is_due && !m->is_begun);
     m->lanes = lanes;
     m->n_lanes = L;
     m->is_due = true;
@@ -96,6 +99,9 @@ void cycle_masks_wait(cycle *c)
 {
     cycle_masks *m = &c->masks;
     mutex_lock(&m->lock);
-    while (m->is_due) cond_wait(&m->wake, &m->lock);
+    bool is_mine = m->is_due;
+    m->is_due = false;
+    while (m->is_begun) cond_wait(&m->wake, &m->lock);
     mutex_unlock(&m->lock);
+    if (is_mine) fill_all(c, m->lanes, m->n_lanes);
 }

@@ -49,7 +49,8 @@ typedef struct {
     thread helper;
     mutex lock; /* protects what follows; valid with has_lock */
     cond wake;  /* either side waits for the other */
-    bool has_lock, is_due, is_stopping;
+    bool has_lock, is_stopping;
+    bool is_due, is_begun;   /* begun: the helper is at it */
     const cycle_lane *lanes; /* of the masks that are due [n_lanes] */
     int n_lanes;
 } cycle_masks;
@@ -105,7 +106,8 @@ status cycle_masks_open(cycle *c, err *e);
 void cycle_masks_close(cycle *c);
 /* Let the helper fill the masks of a cycle whose proposals, if any, are in c->out.host. */
 void cycle_masks_begin(cycle *c, const cycle_lane *lanes, int L);
-/* Wait for it; the masks are in c->masks.host then. */
+/* Wait for it, or do it where the helper has not come to it; the masks are in c->masks.host then.
+ */
 void cycle_masks_wait(cycle *c);
 
 /* cycle_pending.c: take from c->mem; the bytes taken; open what is on the host. */

@@ -140,6 +140,35 @@ TEST(finished_answers_are_valid_and_the_same_however_they_are_computed)
     }
 }
 
+/* One lane, and a request that goes first takes it away in the middle of the other's answer. */
+TEST(an_answer_that_is_suspended_goes_on_under_its_grammar)
+{
+    static run_result want, got, other;
+    for (int interrupted = 0; interrupted < 2; interrupted++) {
+        engine *en = open_engine(&settings[0]);
+        token_ids ids = run_encode(en, thinking_text);
+        grammar *g = open_schema(schemas[0]);
+        engine_request r = request_of(&ids, g, 4), first = run_request(ids.ptr, ids.n, 6, 1, 2);
+        r.n = 1;
+        r.starts_in_reasoning = r.has_reasoning_limit = true;
+        r.reasoning_most = 10;
+        first.priority = 1;
+        run_submit(en, r, interrupted ? &got : &want);
+        for (int i = 0; interrupted && i < 8; i++) engine_step(en);
+        if (interrupted) {
+            assert_true(got.choice[0].n > 0 && !got.choice[0].is_done);
+            run_submit(en, first, &other);
+        }
+        run_all(en);
+        if (interrupted) assert_true(engine_stats(en).suspensions > 0);
+        grammar_close(g);
+        token_ids_fini(&ids);
+        engine_close(en);
+    }
+    assert_true(other.choice[0].n > 0);
+    run_expect_same(&got.choice[0], &want.choice[0], "suspended");
+}
+
 /* users.md J7: first the reasoning, then the grammar. */
 TEST(the_grammar_begins_behind_the_reasoning)
 {
