@@ -47,7 +47,6 @@ typedef struct {
     answer_format format;                 /* what the answer must look like */
     bool has_reasoning_limit, ends_loops; /* engine_request */
     int64_t reasoning_most;
-    int priority;              /* engine_request; of scores */
     bool is_scored;            /* instead of an answer: scores_priv.h */
     score_question *questions; /* in mem [n_questions] */
     int n_questions;

@@ -4,8 +4,6 @@
 
 #include "server/fields_priv.h"
 
-enum { TIMEOUT_MAX_S = 7 * 24 * 3600 };
-
 /* ---- shared ---- */
 
 static status check_members(const json *object, const char *const *known, const char *prefix,
@@ -30,32 +28,12 @@ static status keep(arena *mem, str s, str *out, err *e)
     return copy ? ERR_OK : err_set(e, ERR_NOMEM, "request", -1, "copy");
 }
 
-static status parse_timeout(const json *body, generation_request *r, err *e)
-{
-    double seconds = 0;
-    if (!field_find(body, "timeout")) return ERR_OK;
-    TRY(field_double(body, "timeout", &seconds, e));
-    if (!(seconds > 0 && seconds <= TIMEOUT_MAX_S))
-        return err_set(e, ERR_INVALID, "timeout", -1, "want more than 0 and at most %d seconds",
-                       TIMEOUT_MAX_S);
-    r->timeout_ms = (int64_t)(seconds * 1000);
-    if (r->timeout_ms == 0) r->timeout_ms = 1;
-    return ERR_OK;
-}
-
 static status parse_head(const json *body, const char *const *known, generation_request *r, err *e)
 {
-    str priority = STR("normal");
     if (!json_is(body, JSON_OBJECT))
         return err_set(e, ERR_INVALID, "", -1, "the body is %s, want an object", field_kind(body));
     TRY(check_members(body, known, "", e));
-    TRY(parse_timeout(body, r, e));
-    TRY(field_str(body, "priority", &priority, e));
-    if (!str_is(priority, "foreground") && !str_is(priority, "normal") &&
-        !str_is(priority, "background"))
-        return err_set(e, ERR_INVALID, "priority", -1,
-                       "want \"foreground\", \"normal\" or \"background\"");
-    r->priority = str_is(priority, "foreground") ? 1 : str_is(priority, "background") ? -1 : 0;
+    TRY(order_fields_parse(body, r, e));
     r->n = 1;
     return ERR_OK;
 }
