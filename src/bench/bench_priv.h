@@ -8,7 +8,9 @@
 int bench_make_model(int argc, char **argv);
 int bench_decode_profile(int argc, char **argv);
 int bench_agent_replay(int argc, char **argv);
+int bench_backend(int argc, char **argv);
 int bench_oracle(int argc, char **argv);
+int bench_soak(int argc, char **argv);
 int bench_score(int argc, char **argv);
 
 /* Parse flags only. Returns -1 to go on, else the exit status (help: 0, wrong flag: 2). */

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "bench/client_priv.h"
 #include "bench/replay_priv.h"
 
 enum { WARM_TOKENS = 14500, LAST_TOKENS = 31700, OTHER_TOKENS = 2000 };
@@ -79,24 +79,6 @@ static status append(token_ids *to, const int32_t *ids, int64_t n, err *e)
     return ERR_OK;
 }
 
-/* Lines of code like no other, more than n tokens of them. */
-static status make_text(replay *p, int64_t n, err *e)
-{
-    static const char *const verbs[] = {"read", "sort", "swap", "count", "merge", "print", "check"};
-    static const char *const nouns[] = {"list", "file", "name", "word", "row", "item"};
-    buf line;
-    buf_init(&line);
-    status s = ERR_OK;
-    for (int i = 0; s == ERR_OK && p->text.n < n; i++) {
-        buf_clear(&line);
-        buf_printf(&line, "def %s_%s_%d(a, b):\n    return %d * a + b[%d]\n\n", verbs[i % 7],
-                   nouns[i / 7 % 6], i, i * 7 % 97, i % 13);
-        s = tokenizer_encode(engine_tokenizer(p->en), buf_str(&line), false, 0, &p->text, e);
-    }
-    buf_fini(&line);
-    return s;
-}
-
 /* The append-only part; p->prompt is then the last prompt. */
 static status run_appends(replay *p, int64_t n_warm, int64_t n_last, err *e)
 {
@@ -119,7 +101,7 @@ static status run_session(replay *p, err *e)
     int64_t n_warm = (int64_t)(WARM_TOKENS * p->r->scale),
             n_last = (int64_t)(LAST_TOKENS * p->r->scale),
             n_other = (int64_t)(OTHER_TOKENS * p->r->scale) + 1;
-    TRY(make_text(p, n_last + n_other, e));
+    TRY(client_text(engine_tokenizer(p->en), n_last + n_other, &p->text, e));
     TRY(run_appends(p, n_warm, n_last, e));
     int32_t *ids = p->prompt.ptr;
     int n = p->prompt.n;

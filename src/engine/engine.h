@@ -43,9 +43,9 @@ typedef struct {
     /* Called while weights are opened, on the opening thread; NULL for none. */
     void (*on_progress)(void *ctx, int layers_done, int layers);
     void *progress_ctx;
-    /* Prompts are computed in slices of about so many ms, by what a token took of late, while lanes
-     * decode, and of 2.5 times that while none does, so that what comes meanwhile is not held up;
-     * 0 = 100, -1 = slices of prefill_rows. At least 64 rows. */
+    /* Prompts are computed in slices of about so many ms, by what a token took of late, while
+     * others wait for tokens, and of twice that while nobody does, so that what comes meanwhile is
+     * not held up; 0 = 100, -1 = slices of prefill_rows. At least 64 rows. */
     double slice_ms;
     double decode_share;  /* ms of decoding owed for each ms of a slice, 0 .. 10 */
     bool guards_steps;    /* tests: an allocation inside a step aborts */

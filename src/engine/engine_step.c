@@ -98,7 +98,7 @@ void engine_lanes_failed(engine *e, status st, const char *what, sequence *const
 /* ---- prompts ---- */
 
 enum { SLICE_MS = 100, SLICE_ROWS_LEAST = 64 };
-static const double SLICE_ALONE = 2.5;  /* times as long while nothing decodes */
+static const double SLICE_ALONE = 2;    /* times as long while nobody waits for a token */
 static const double RATE_WEIGHT = 0.25; /* of the last slice in what a row takes */
 
 static int n_decoding(const engine *e)
@@ -109,12 +109,12 @@ static int n_decoding(const engine *e)
     return n;
 }
 
-/* Rows of prompts that a step may compute. */
-static int slice_rows(const engine *e)
+/* Rows of prompts that a step may compute while others wait for their next token, or do not. */
+static int slice_rows(const engine *e, bool is_awaited)
 {
     double ms = e->opt.slice_ms > 0 ? e->opt.slice_ms : SLICE_MS;
     if (e->opt.slice_ms < 0 || e->ms_per_row <= 0) return e->opt.prefill_rows;
-    if (n_decoding(e) == 0) ms *= SLICE_ALONE;
+    if (!is_awaited) ms *= SLICE_ALONE;
     double rows = ms / e->ms_per_row;
     if (rows < SLICE_ROWS_LEAST) rows = SLICE_ROWS_LEAST;
     return rows < e->opt.prefill_rows ? (int)rows : e->opt.prefill_rows;
@@ -124,7 +124,8 @@ static int slice_rows(const engine *e)
 static int plan_slices(engine *e, sequence **lanes)
 {
     sequence *order[ENGINE_LANES_MAX];
-    int n_order = engine_order_prompts(e, order), most = slice_rows(e), rows = 0, n = 0;
+    int n_order = engine_order_prompts(e, order), rows = 0, n = 0;
+    int most = slice_rows(e, n_decoding(e) > 0), awaited = slice_rows(e, true);
     int64_t end[ENGINE_LANES_MAX];
     for (int i = 0; i < n_order && rows < most; i++) {
         sequence *s = order[i];
@@ -134,6 +135,8 @@ static int plan_slices(engine *e, sequence **lanes)
         end[n] = to;
         lanes[n++] = s;
         rows += (int)(to - s->pos);
+        /* Its first token comes behind this slice. */
+        if (to == sequence_goal(s) && most > awaited) most = awaited;
     }
     int kept = 0;
     for (int i = 0; i < n; i++) {
