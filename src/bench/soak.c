@@ -33,11 +33,10 @@ static void print_record(const soak_record *r)
            "blocks %s\n",
            (double)r->rss_early / 0x1p20, (double)r->rss_late / 0x1p20, (long long)r->n_live_before,
            (long long)r->n_live_after, r->blocks_add_up ? "add up" : "DO NOT ADD UP");
-    printf(
-        "%lld suspensions, %lld hits of %lld; first token within %.0f ms for half, %.0f for 95 %%\n",
-        (long long)r->count.suspensions, (long long)r->count.cache.hits,
-        (long long)r->count.cache.lookups, histogram_quantile(&t->first_token, 0.5),
-        histogram_quantile(&t->first_token, 0.95));
+    printf("%lld suspensions, %lld hits of %lld\n", (long long)r->count.suspensions,
+           (long long)r->count.cache.hits, (long long)r->count.cache.lookups);
+    printf("first token within %.0f ms for half, within %.0f for 95 %%\n",
+           histogram_quantile(&t->first_token, 0.5), histogram_quantile(&t->first_token, 0.95));
     if (r->first_wrong[0]) printf("first wrong: %s\n", r->first_wrong);
     printf("%s\n", soak_passed(r) ? "passed" : "FAILED");
 }
