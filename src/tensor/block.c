@@ -86,14 +86,14 @@ float block_half_ue4m3(uint8_t b)
     return 0.5f * v;
 }
 
-static void nvfp4(const uint8_t *b, float *y)
+void block_nvfp4(const uint8_t *b, float *scales, int8_t *values)
 {
     for (int s = 0; s < 4; s++) {
-        float d = block_half_ue4m3(b[s]);
+        scales[s] = block_half_ue4m3(b[s]);
         for (int j = 0; j < 8; j++) {
             uint8_t q = b[4 + 8 * s + j];
-            y[16 * s + j] = d * (float)block_fp4_values[q & 15];
-            y[16 * s + 8 + j] = d * (float)block_fp4_values[q >> 4];
+            values[16 * s + j] = block_fp4_values[q & 15];
+            values[16 * s + 8 + j] = block_fp4_values[q >> 4];
         }
     }
 }
@@ -103,28 +103,31 @@ static void nvfp4(const uint8_t *b, float *y)
 typedef void decode_block(const uint8_t *block, float *y);
 
 static decode_block *const decoders[DTYPE_COUNT] = {
-    [DTYPE_Q4_0] = q4_0,
-    [DTYPE_Q4_1] = q4_1,
-    [DTYPE_Q5_0] = q5_0,
-    [DTYPE_Q5_1] = q5_1,
-    [DTYPE_Q8_0] = q8_0,
-    [DTYPE_Q2_K] = block_q2_k,
-    [DTYPE_Q3_K] = block_q3_k,
-    [DTYPE_Q4_K] = block_q4_k,
-    [DTYPE_Q5_K] = block_q5_k,
-    [DTYPE_Q6_K] = block_q6_k,
-    [DTYPE_IQ1_S] = block_iq1_s,
-    [DTYPE_IQ1_M] = block_iq1_m,
-    [DTYPE_IQ2_XXS] = block_iq2_xxs,
-    [DTYPE_IQ2_XS] = block_iq2_xs,
-    [DTYPE_IQ2_S] = block_iq2_s,
-    [DTYPE_IQ3_XXS] = block_iq3_xxs,
-    [DTYPE_IQ3_S] = block_iq3_s,
-    [DTYPE_IQ4_NL] = block_iq4_nl,
-    [DTYPE_IQ4_XS] = block_iq4_xs,
-    [DTYPE_MXFP4] = mxfp4,
-    [DTYPE_NVFP4] = nvfp4,
+    [DTYPE_Q4_0] = q4_0,           [DTYPE_Q4_1] = q4_1,       [DTYPE_Q5_0] = q5_0,
+    [DTYPE_Q5_1] = q5_1,           [DTYPE_Q8_0] = q8_0,       [DTYPE_Q2_K] = block_q2_k,
+    [DTYPE_Q4_K] = block_q4_k,     [DTYPE_Q5_K] = block_q5_k, [DTYPE_IQ4_NL] = block_iq4_nl,
+    [DTYPE_IQ4_XS] = block_iq4_xs, [DTYPE_MXFP4] = mxfp4,
 };
+
+static block_coder *const coders[DTYPE_COUNT] = {
+    [DTYPE_Q3_K] = block_q3_k,     [DTYPE_Q6_K] = block_q6_k,   [DTYPE_NVFP4] = block_nvfp4,
+    [DTYPE_IQ1_S] = block_iq1_s,   [DTYPE_IQ1_M] = block_iq1_m, [DTYPE_IQ2_XXS] = block_iq2_xxs,
+    [DTYPE_IQ2_XS] = block_iq2_xs, [DTYPE_IQ2_S] = block_iq2_s, [DTYPE_IQ3_XXS] = block_iq3_xxs,
+    [DTYPE_IQ3_S] = block_iq3_s,
+};
+
+block_coder *block_coder_of(dtype type)
+{
+    return coders[type];
+}
+
+static void decode_coded(block_coder *code, const uint8_t *b, int n, float *y)
+{
+    float scales[16];
+    int8_t values[256];
+    code(b, scales, values);
+    for (int i = 0; i < n; i++) y[i] = scales[i / 16] * (float)values[i];
+}
 
 int64_t block_row_bytes(dtype type, int64_t k)
 {
@@ -137,5 +140,10 @@ void block_decode_row(dtype type, const void *row, int64_t k, float *out)
     const uint8_t *b = row;
     int n = dtype_block(type), n_bytes = dtype_block_bytes(type);
     DASSERT(k % n == 0);
-    for (int64_t i = 0; i + n <= k; i += n, b += n_bytes) decoders[type](b, out + i);
+    for (int64_t i = 0; i + n <= k; i += n, b += n_bytes) {
+        if (coders[type])
+            decode_coded(coders[type], b, n, out + i);
+        else
+            decoders[type](b, out + i);
+    }
 }

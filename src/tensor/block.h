@@ -19,11 +19,16 @@ int64_t block_row_bytes(dtype type, int64_t k);
 /* One row of k elements of a block type to f32. */
 void block_decode_row(dtype type, const void *row, int64_t k, float *out);
 
-/* Some types are affine groups of 32 in another form: value = scale * code + bias exactly, with a
- * code of so many bits (4 or 8); 0 for the other types, whose scales serve fewer elements or whose
- * values lie in no line. */
-int block_affine_bits(dtype type);
-/* Such a row of k elements: codes[k], scales and biases [k / 32]. In real numbers scale * code +
+/* Every block type is affine groups in another form: value = scale * code + bias, with unsigned
+ * codes. Where a code's zero is the same in all groups, bias = -zero * scale. */
+typedef struct {
+    int bits;  /* of a code: 4 or 8 */
+    int group; /* elements that share a scale: 16 or 32 */
+    int zero;  /* the code of the value 0, or 0 when each group has a bias of its own */
+} block_affine;
+block_affine block_affine_of(dtype type);
+
+/* Such a row of k elements: codes[k], scales and biases [k / group]. In real numbers scale * code +
  * bias is the value; block_decode_row rounds it to f32. */
 void block_affine_row(dtype type, const void *row, int64_t k, uint8_t *codes, float *scales,
                       float *biases);

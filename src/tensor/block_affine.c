@@ -1,22 +1,19 @@
-/* Block types that are affine groups of 32: their codes, scales and offsets apart. */
+/* Block types as affine groups: their codes, scales and offsets apart. */
 #include "base/asserts.h"
 #include "tensor/block_priv.h"
 
-int block_affine_bits(dtype type)
+block_affine block_affine_of(dtype type)
 {
-    switch (type) {
-    case DTYPE_Q4_0:
-    case DTYPE_Q4_1:
-    case DTYPE_Q4_K: return 4;
-    case DTYPE_Q5_0:
-    case DTYPE_Q5_1:
-    case DTYPE_Q5_K:
-    case DTYPE_Q8_0:
-    case DTYPE_IQ4_NL:
-    case DTYPE_IQ4_XS:
-    case DTYPE_MXFP4: return 8;
-    default: return 0;
-    }
+    static const block_affine rows[DTYPE_COUNT] = {
+        [DTYPE_Q4_0] = {4, 32, 8},     [DTYPE_Q4_1] = {4, 32, 0},    [DTYPE_Q5_0] = {8, 32, 16},
+        [DTYPE_Q5_1] = {8, 32, 0},     [DTYPE_Q8_0] = {8, 32, 128},  [DTYPE_Q2_K] = {8, 16, 0},
+        [DTYPE_Q3_K] = {8, 16, 4},     [DTYPE_Q4_K] = {4, 32, 0},    [DTYPE_Q5_K] = {8, 32, 0},
+        [DTYPE_Q6_K] = {8, 16, 32},    [DTYPE_IQ1_S] = {8, 32, 9},   [DTYPE_IQ1_M] = {8, 16, 9},
+        [DTYPE_IQ2_XXS] = {8, 32, 43}, [DTYPE_IQ2_XS] = {8, 16, 43}, [DTYPE_IQ2_S] = {8, 16, 43},
+        [DTYPE_IQ3_XXS] = {8, 32, 62}, [DTYPE_IQ3_S] = {8, 32, 15},  [DTYPE_IQ4_NL] = {8, 32, 127},
+        [DTYPE_IQ4_XS] = {8, 32, 127}, [DTYPE_MXFP4] = {8, 32, 12},  [DTYPE_NVFP4] = {8, 16, 12},
+    };
+    return rows[type];
 }
 
 /* Half bytes: element j in the low half of byte j, j + 16 in the high half. */
@@ -110,18 +107,47 @@ static void affine_iq4_xs(const uint8_t *b, uint8_t *codes, float *scales, float
     }
 }
 
+static void affine_q2_k(const uint8_t *b, uint8_t *codes, float *scales, float *biases)
+{
+    for (int g = 0; g < 16; g++) {
+        float min;
+        block_q2_k_group(b, g, &scales[g], &min, codes + 16 * g);
+        biases[g] = -min;
+    }
+}
+
+static void affine_coded(dtype type, const uint8_t *b, int n, uint8_t *codes, float *scales,
+                         float *biases)
+{
+    block_affine a = block_affine_of(type);
+    float of_16[16];
+    int8_t values[256];
+    block_coder_of(type)(b, of_16, values);
+    for (int i = 0; i < n; i++) codes[i] = (uint8_t)(values[i] + a.zero);
+    for (int g = 0; g < n / a.group; g++) {
+        scales[g] = of_16[g * a.group / 16];
+        biases[g] = (float)-a.zero * scales[g];
+    }
+}
+
 void block_affine_row(dtype type, const void *row, int64_t k, uint8_t *codes, float *scales,
                       float *biases)
 {
-    ASSERT(block_affine_bits(type) != 0);
+    ASSERT(dtype_is_block(type));
     const uint8_t *b = row;
-    int n = dtype_block(type), n_bytes = dtype_block_bytes(type);
+    int n = dtype_block(type), n_bytes = dtype_block_bytes(type),
+        group = block_affine_of(type).group;
     for (int64_t i = 0; i + n <= k; i += n, b += n_bytes) {
-        if (type == DTYPE_IQ4_XS)
-            affine_iq4_xs(b, codes + i, scales + i / 32, biases + i / 32);
+        int64_t g = i / group;
+        if (block_coder_of(type))
+            affine_coded(type, b, n, codes + i, scales + g, biases + g);
+        else if (type == DTYPE_Q2_K)
+            affine_q2_k(b, codes + i, scales + g, biases + g);
+        else if (type == DTYPE_IQ4_XS)
+            affine_iq4_xs(b, codes + i, scales + g, biases + g);
         else if (n == 256)
-            affine_k(type, b, codes + i, scales + i / 32, biases + i / 32);
+            affine_k(type, b, codes + i, scales + g, biases + g);
         else
-            affine_32(type, b, codes + i, scales + i / 32, biases + i / 32);
+            affine_32(type, b, codes + i, scales + g, biases + g);
     }
 }

@@ -1,4 +1,4 @@
-/* block_priv: one block of each type to f32; block.c has the table. */
+/* block_priv: one block of each type to f32, or to scales and integers; block.c has the tables. */
 #ifndef RIPTIDE_TENSOR_BLOCK_PRIV_H
 #define RIPTIDE_TENSOR_BLOCK_PRIV_H
 
@@ -39,19 +39,20 @@ void block_scale_min(const uint8_t *s, int j, uint8_t *scale, uint8_t *min);
 
 /* block_k.c: super-blocks of 256 */
 void block_q2_k(const uint8_t *b, float *y);
-void block_q3_k(const uint8_t *b, float *y);
 void block_q4_k(const uint8_t *b, float *y);
 void block_q5_k(const uint8_t *b, float *y);
-void block_q6_k(const uint8_t *b, float *y);
+/* The scale and minimum of group g of 16, and the codes 0 .. 3 of Q2_K. */
+void block_q2_k_group(const uint8_t *b, int g, float *scale, float *min, uint8_t *codes);
+
+/* Types of which a value is a scale times an integer: the scales of 16 elements each, and the
+ * integers, within -zero .. 127 of block_affine_of. */
+typedef void block_coder(const uint8_t *b, float *scales, int8_t *values);
+block_coder block_q3_k, block_q6_k, block_nvfp4;                   /* block_k.c, block.c */
+block_coder block_iq1_s, block_iq1_m, block_iq2_xxs, block_iq2_xs; /* block_iq.c */
+block_coder block_iq2_s, block_iq3_xxs, block_iq3_s;
+block_coder *block_coder_of(dtype type); /* NULL for the other types */
 
 /* block_iq.c */
-void block_iq1_s(const uint8_t *b, float *y);
-void block_iq1_m(const uint8_t *b, float *y);
-void block_iq2_xxs(const uint8_t *b, float *y);
-void block_iq2_xs(const uint8_t *b, float *y);
-void block_iq2_s(const uint8_t *b, float *y);
-void block_iq3_xxs(const uint8_t *b, float *y);
-void block_iq3_s(const uint8_t *b, float *y);
 void block_iq4_nl(const uint8_t *b, float *y);
 void block_iq4_xs(const uint8_t *b, float *y);
 

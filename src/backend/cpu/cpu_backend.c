@@ -117,8 +117,8 @@ static status cpu_reserve(backend *b, const backend_limits *l, err *e)
     TRY(check_heads(l, e));
     int rows = l->T > l->M ? l->T : l->M;
     int64_t K = max64(max64(l->K, l->E), max64(l->F, max64(l->moe_F, l->shared_F)));
-    /* the same rows may be wanted in groups of 64 and of 32 */
-    cpu_scratch s = {.q = 2 * cpu_align64(rows * K), .own = 2 * K * 4};
+    /* the same rows may be wanted in groups of 64, of 32 and of 16 */
+    cpu_scratch s = {.q = PANEL_GROUPS * cpu_align64(rows * K), .own = 2 * K * 4};
     if (l->G > 0) {
         widen(&s, cpu_attn_scratch(l->T, l->L > 0 ? l->L : 1, l->H, l->G, l->D, c->n_workers));
         widen(&s, cpu_draft_scratch(l->H, l->G, l->D, OPS_ROWS_MAX));
@@ -138,7 +138,7 @@ static status cpu_reserve(backend *b, const backend_limits *l, err *e)
         widen(&s, cpu_topk_scratch(rows, l->V));
     }
     s.own = cpu_align64(s.own);
-    int64_t n_scales = s.q / 32;
+    int64_t n_scales = s.q / 16;
     char *own = cpu_mem_new(s.own * c->n_workers);
     char *shared = cpu_mem_new(s.shared);
     int8_t *q = cpu_mem_new(s.q);

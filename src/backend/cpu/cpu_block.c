@@ -1,52 +1,70 @@
-/* Weights of GGUF's block types as what the kernels already know, without a change of value: types
- * that are affine groups of 32 become such groups with f32 scales, in memory of their own until
- * they are packed; the others are decoded into f32 panels, which costs 4 bytes an element. */
+/* Weights of GGUF's block types as what the kernels already know, without a change of value: affine
+ * groups with f32 scales, written straight into their panels. Only where heads stand in an order
+ * that cuts through the groups are rows decoded into f32 panels, which costs 4 bytes an element. */
 #include <string.h>
 
 #include "backend/cpu/cpu_priv.h"
 #include "base/mem.h"
 #include "tensor/block.h"
 
-enum { GROUP = 32 };
+/* Up to so many outputs keep f32 activations: the gates of the delta rule (cpu_weight.c). */
+enum { F32_N = 64 };
 
 typedef struct {
     const tensor *from;
-    tensor to; /* affine */
-    int64_t K;
-    void *data, *scales, *biases; /* owned, of all rows */
-    uint8_t *codes;               /* owned [n_workers][K] */
-    float *groups;                /* owned [n_workers][2][K / 32] */
+    const dev_weight *w;
+    panel_format format;
+    uint8_t *codes; /* owned [n_workers][K] */
+    float *groups;  /* owned [n_workers][2][K / group] */
 } affine_job;
 
-/* A row of the file as codes and groups, then each group to where our columns have it. */
-static void affine_rows(void *ctx, int64_t begin, int64_t end, int worker)
+/* A group's codes to lane n of its block (cpu_panel_priv.h). */
+static void put_codes(const uint8_t *q, panel_format f, int64_t n, uint8_t *block)
 {
-    const affine_job *j = ctx;
-    int64_t K = j->K, n_groups = K / GROUP, row_bytes = block_row_bytes(j->from->type, K);
+    uint8_t *out = block + panel_head_bytes(f) + 4 * n;
+    if (!panel_is_4bit(f.kind)) {
+        for (int k = 0; k < f.group; k += 4, out += 64) memcpy(out, q + k, 4);
+        return;
+    }
+    for (int k = 0; k < f.group; k += 8, out += 64)
+        for (int j = 0; j < 4; j++) out[j] = (uint8_t)(q[k + j] | q[k + 4 + j] << 4);
+}
+
+/* A row of the file as codes and groups, then each group to where our columns have it. */
+static void affine_row(const affine_job *j, int64_t row, int64_t n, uint8_t *panel, int worker)
+{
+    panel_format f = j->format;
+    int64_t K = j->w->K, n_groups = K / f.group, row_bytes = block_row_bytes(j->from->type, K);
     uint8_t *codes = j->codes + worker * K;
     float *scales = j->groups + worker * 2 * n_groups, *biases = scales + n_groups;
-    for (int64_t i = begin; i < end; i++) {
-        const uint8_t *row = j->from->data;
-        block_affine_row(j->from->type, row + tensor_file_row(j->from, i) * row_bytes, K, codes,
-                         scales, biases);
-        for (int64_t g = 0; g < n_groups; g++) {
-            const uint8_t *q = codes + g * GROUP;
-            int64_t to = i * n_groups + tensor_our_column(j->from, g * GROUP) / GROUP;
-            uint8_t *out = (uint8_t *)j->data + to * GROUP * j->to.bits / 8;
-            ((float *)j->scales)[to] = scales[g];
-            ((float *)j->biases)[to] = biases[g];
-            if (j->to.bits == 8) memcpy(out, q, GROUP);
-            for (int k = 0; k < GROUP / 2 && j->to.bits == 4; k++)
-                out[k] = (uint8_t)(q[2 * k] | q[2 * k + 1] << 4);
-        }
+    const uint8_t *data = j->from->data;
+    block_affine_row(j->from->type, data + tensor_file_row(j->from, row) * row_bytes, K, codes,
+                     scales, biases);
+    for (int64_t g = 0; g < n_groups; g++) {
+        int64_t to = tensor_our_column(j->from, g * f.group) / f.group;
+        uint8_t *block = panel + to * panel_block_bytes(f);
+        memcpy(block + 4 * n, &scales[g], 4);
+        if (f.zero == 0) memcpy(block + panel_scale_bytes(f) + 4 * n, &biases[g], 4);
+        put_codes(codes + g * f.group, f, n, block);
     }
 }
 
-static bool is_affine(const tensor *t)
+static void affine_panels(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const affine_job *j = ctx;
+    int64_t N = j->w->N, n_panels = cpu_weight_panels(j->w),
+            n_bytes = panel_bytes(j->format, j->w->K);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t n0 = i % n_panels * PANEL_N, first = i / n_panels * N;
+        for (int64_t n = 0; n < PANEL_N && n0 + n < N; n++)
+            affine_row(j, first + n0 + n, n, (uint8_t *)j->w->data.ptr + i * n_bytes, worker);
+    }
+}
+
+static bool keeps_groups(const tensor *t)
 {
     const tensor_heads *v = &t->heads;
-    bool keeps_groups = v->n == 0 || !v->in_columns || v->size % GROUP == 0;
-    return block_affine_bits(t->type) != 0 && keeps_groups;
+    return v->n == 0 || !v->in_columns || v->size % block_affine_of(t->type).group == 0;
 }
 
 static status fail_memory(const tensor *t, err *e)
@@ -56,42 +74,46 @@ static status fail_memory(const tensor *t, err *e)
                    tensor_format(t, text, sizeof text));
 }
 
-static bool take_memory(affine_job *j, int64_t n_rows, int n_workers)
+static dev_weight weight_of(const tensor *t, weight_use use, panel_format f)
 {
-    size_t n = (size_t)n_rows, n_groups = (size_t)(j->K / GROUP), K = (size_t)j->K;
-    j->data = mem_new_array(n, K * (size_t)j->to.bits / 8);
-    j->scales = mem_new_array(n, n_groups * 4);
-    j->biases = mem_new_array(n, n_groups * 4);
-    j->codes = mem_new_array((size_t)n_workers, K);
-    j->groups = mem_new_array((size_t)n_workers, 2 * n_groups * 4);
-    return j->data && j->scales && j->biases && j->codes && j->groups;
+    int n_dims = t->n_dims;
+    dev_weight w = {.type = DTYPE_F32, .use = use, .X = 1, .layout = cpu_weight_layout(f)};
+    if (panel_is_affine(f.kind)) {
+        w.type = DTYPE_AFFINE;
+        w.bits = panel_is_4bit(f.kind) ? 4 : 8;
+        w.group = f.group;
+    }
+    if (n_dims == 3) w.X = (int)t->shape[0];
+    w.N = t->shape[n_dims - 2];
+    w.K = t->shape[n_dims - 1];
+    w.n_bytes = w.X * cpu_weight_panels(&w) * panel_bytes(f, w.K);
+    return w;
 }
 
 static status open_affine(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e)
 {
     cpu_backend *c = cpu_of(b);
-    int64_t K = t->shape[t->n_dims - 1], n_rows = 1;
-    for (int d = 0; d < t->n_dims - 1; d++) n_rows *= t->shape[d];
-    affine_job j = {.from = t, .to = *t, .K = K};
-    j.to.heads = (tensor_heads){0};
-    j.to.type = DTYPE_AFFINE;
-    j.to.bits = block_affine_bits(t->type);
-    j.to.group = GROUP;
-    j.to.scale_type = DTYPE_F32;
-    j.to.n_bytes = n_rows * K * j.to.bits / 8;
-    status s;
-    if (take_memory(&j, n_rows, c->n_workers)) {
-        j.to.data = j.data;
-        j.to.scales = j.scales;
-        j.to.biases = j.biases;
-        workers_for(c->pool, n_rows, 8, affine_rows, &j);
-        s = cpu_weight_open(b, &j.to, use, out, e);
-    } else {
-        s = fail_memory(t, e);
+    cpu_chunk *chunk;
+    block_affine a = block_affine_of(t->type);
+    panel_format f = {.group = a.group, .has_f32_scales = true, .zero = a.zero};
+    bool keeps_f32 = use == WEIGHT_LINEAR && t->shape[t->n_dims - 2] <= F32_N;
+    if (a.bits == 4)
+        f.kind = keeps_f32 ? PANEL_FQ4 : PANEL_Q4;
+    else
+        f.kind = keeps_f32 ? PANEL_FQ8 : PANEL_Q8;
+    dev_weight w = weight_of(t, use, f);
+    affine_job j = {.from = t, .w = &w, .format = f};
+    size_t n_workers = (size_t)c->n_workers, K = (size_t)w.K;
+    j.codes = mem_new_array(n_workers, K);
+    j.groups = mem_new_array(n_workers, 2 * (K / (size_t)a.group) * sizeof(float));
+    void *panels = j.codes && j.groups ? cpu_pool_take(&c->weights, w.n_bytes, &chunk) : NULL;
+    status s = panels ? ERR_OK : fail_memory(t, e);
+    if (panels) {
+        w.owned = chunk;
+        w.data = (dev_buf){panels, w.n_bytes};
+        workers_for(c->pool, w.X * cpu_weight_panels(&w), 1, affine_panels, &j);
+        *out = w;
     }
-    mem_free(j.data);
-    mem_free(j.scales);
-    mem_free(j.biases);
     mem_free(j.codes);
     mem_free(j.groups);
     return s;
@@ -125,12 +147,7 @@ static status open_f32(backend *b, const tensor *t, weight_use use, dev_weight *
 {
     cpu_backend *c = cpu_of(b);
     cpu_chunk *chunk;
-    int n_dims = t->n_dims;
-    dev_weight w = {.type = DTYPE_F32, .use = use, .X = 1, .layout = PANEL_F32};
-    if (n_dims == 3) w.X = (int)t->shape[0];
-    w.N = t->shape[n_dims - 2];
-    w.K = t->shape[n_dims - 1];
-    w.n_bytes = w.X * cpu_weight_panels(&w) * panel_bytes(cpu_weight_format(&w), w.K);
+    dev_weight w = weight_of(t, use, (panel_format){.kind = PANEL_F32});
     f32_job j = {t, &w, mem_new_array((size_t)c->n_workers, (size_t)w.K * sizeof(float))};
     void *panels = j.row ? cpu_pool_take(&c->weights, w.n_bytes, &chunk) : NULL;
     if (!panels) {
@@ -147,5 +164,5 @@ static status open_f32(backend *b, const tensor *t, weight_use use, dev_weight *
 
 status cpu_block_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e)
 {
-    return is_affine(t) ? open_affine(b, t, use, out, e) : open_f32(b, t, use, out, e);
+    return keeps_groups(t) ? open_affine(b, t, use, out, e) : open_f32(b, t, use, out, e);
 }

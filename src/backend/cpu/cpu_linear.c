@@ -69,21 +69,24 @@ static void linear_run(void *ctx, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Quantise x [T, K] for the group sizes that the weights want: quant[0] by 64, [1] by 32. */
+/* Quantise x [T, K] for the group sizes that the weights want: quant[0] by 64, [1] by 32, [2] by
+ * 16. */
 static status quantise_for(cpu_backend *c, const char *op, const dev_weight *const *w, int n,
-                           dev_buf x, int T, cpu_quant quant[2])
+                           dev_buf x, int T, cpu_quant quant[PANEL_GROUPS])
 {
-    int64_t K = w[0]->K, n_elements = cpu_align64(T * K);
-    bool wants[2] = {false, false};
+    int64_t K = w[0]->K, n_elements = cpu_align64(T * K), at = 0;
+    bool wants[PANEL_GROUPS] = {false};
     for (int i = 0; i < n; i++) {
         panel_format f = cpu_weight_format(w[i]);
-        if (panel_is_int8(f.kind)) wants[f.group == 32] = true;
+        if (panel_is_int8(f.kind)) wants[panel_group_index(f.group)] = true;
     }
-    TRY(cpu_need(c, op, 0, 0, n_elements * (wants[0] + wants[1])));
-    quant[0] = cpu_quant_at(c, 0, K, 64);
-    quant[1] = cpu_quant_at(c, wants[0] ? n_elements : 0, K, 32);
-    for (int i = 0; i < 2; i++)
-        if (wants[i]) cpu_quant_rows(c, cpu_f32(x), T, quant[i]);
+    TRY(cpu_need(c, op, 0, 0, n_elements * (wants[0] + wants[1] + wants[2])));
+    for (int i = 0; i < PANEL_GROUPS; i++) {
+        quant[i] = cpu_quant_at(c, at, K, 64 >> i);
+        if (!wants[i]) continue;
+        cpu_quant_rows(c, cpu_f32(x), T, quant[i]);
+        at += n_elements;
+    }
     return ERR_OK;
 }
 
@@ -92,7 +95,7 @@ status cpu_linear(backend *b, const linear_args *a)
     cpu_backend *c = cpu_of(b);
     linear_job j = {.a = a};
     const dev_weight *w[OPS_PARTS_MAX] = {a->part[0].w};
-    cpu_quant quant[2];
+    cpu_quant quant[PANEL_GROUPS];
     if (a->T == 0 || a->n_parts == 0) return ERR_OK;
     for (int i = 1; i < a->n_parts; i++) w[i] = a->part[i].w;
     TRY(quantise_for(c, "linear", w, a->n_parts, a->x, a->T, quant));
@@ -156,7 +159,7 @@ status cpu_linear_swiglu(backend *b, const linear_swiglu_args *a)
 {
     cpu_backend *c = cpu_of(b);
     swiglu_job j = {.a = a};
-    cpu_quant quant[2];
+    cpu_quant quant[PANEL_GROUPS];
     if (a->T == 0) return ERR_OK;
     TRY(quantise_for(c, "linear_swiglu", (const dev_weight *[]){a->gate, a->up}, 2, a->x, a->T,
                      quant));

@@ -71,10 +71,10 @@ static int64_t moe_layout(moe_job *j, char *mem, const moe_ffn_args *a)
     return at;
 }
 
-/* x twice (two group sizes at most), later the activations of all uses and the shared expert. */
+/* x once for each group size, later the activations of all uses and the shared expert. */
 static int64_t moe_quant_elements(const moe_ffn_args *a)
 {
-    int64_t x = 2 * cpu_align64((int64_t)a->T * a->E);
+    int64_t x = PANEL_GROUPS * cpu_align64((int64_t)a->T * a->E);
     int64_t act = cpu_align64((int64_t)a->T * a->K * a->F) + (int64_t)a->T * a->shared_F;
     return x > act ? x : act;
 }
@@ -277,14 +277,14 @@ static void open_x(moe_job *j)
     const dev_weight *w[] = {a->gate, a->up, a->s_gate, a->s_up, a->s_sigmoid};
     cpu_side *sides[] = {&j->gate, &j->up, &j->s_gate, &j->s_up, &j->s_sigmoid};
     int n = a->s_gate ? 5 : 2;
-    bool wants[2] = {false, false};
-    cpu_quant quant[2];
+    bool wants[PANEL_GROUPS] = {false};
+    cpu_quant quant[PANEL_GROUPS];
     for (int i = 0; i < n; i++) {
         panel_format f = cpu_weight_format(w[i]);
-        if (panel_is_int8(f.kind)) wants[f.group == 32] = true;
+        if (panel_is_int8(f.kind)) wants[panel_group_index(f.group)] = true;
     }
-    for (int g = 0; g < 2; g++) {
-        quant[g] = cpu_quant_at(j->c, g * cpu_align64((int64_t)a->T * a->E), a->E, g ? 32 : 64);
+    for (int g = 0; g < PANEL_GROUPS; g++) {
+        quant[g] = cpu_quant_at(j->c, g * cpu_align64((int64_t)a->T * a->E), a->E, 64 >> g);
         if (wants[g]) cpu_quant_rows(j->c, cpu_f32(a->x), a->T, quant[g]);
     }
     for (int i = 0; i < n; i++) *sides[i] = cpu_side_of(j->c->k, w[i], quant, cpu_f32(a->x));
@@ -296,9 +296,9 @@ static cpu_side open_act(const moe_job *j, const dev_weight *w, const float *act
                          int64_t at)
 {
     panel_format f = cpu_weight_format(w);
-    cpu_quant v = cpu_quant_at(j->c, at, w->K, f.group == 32 ? 32 : 64);
+    cpu_quant v = cpu_quant_at(j->c, at, w->K, 64 >> panel_group_index(f.group));
     if (panel_is_int8(f.kind)) cpu_quant_rows(j->c, act, n, v);
-    return cpu_side_of(j->c->k, w, (cpu_quant[]){v, v}, act);
+    return cpu_side_of(j->c->k, w, (cpu_quant[PANEL_GROUPS]){v, v, v}, act);
 }
 
 status cpu_moe_ffn(backend *b, const moe_ffn_args *a)

@@ -2,8 +2,9 @@
  *
  * A panel holds outputs 16 p .. 16 p + 15 for all K, in blocks of consecutive k. A vector lane is
  * an output, so that a sum over K never crosses lanes and its order is plain ascending k.
- * Affine weights, block = `group` codes (64, or 32; a file's 128 is stored as twice 64):
- *   scales [16], biases [16]   bf16, or f32 when the file's are not bf16
+ * Affine weights, block = `group` codes (64, 32 or 16; a file's 128 is stored as twice 64):
+ *   scales [16], biases [16]   bf16, or f32 when the file's are not bf16; no biases where the codes
+ *              have one zero: then bias = -zero * scale
  *   PANEL_Q4   group/8 runs of 64 bytes; byte 4 n + j of run c holds the codes of output n at
  *              k = 8 c + j (low half) and 8 c + 4 + j (high half)
  *   PANEL_Q8   group/4 runs of 64 bytes; byte 4 n + j of run c is the code at k = 4 c + j
@@ -34,14 +35,16 @@ typedef enum {
 
 typedef struct {
     panel_kind kind;
-    int group;           /* affine: 64 or 32 */
+    int group;           /* affine: 64, 32 or 16 */
     bool has_f32_scales; /* affine */
+    int zero;            /* affine: the code of 0, of 1 to 128; or 0 when blocks have biases */
 } panel_format;
 
 /* Whether tiles of both can be one. */
 static inline bool panel_is_alike(panel_format a, panel_format b)
 {
-    return a.kind == b.kind && a.group == b.group && a.has_f32_scales == b.has_f32_scales;
+    return a.kind == b.kind && a.group == b.group && a.has_f32_scales == b.has_f32_scales &&
+           a.zero == b.zero;
 }
 
 static inline bool panel_is_affine(panel_kind kind)
@@ -60,15 +63,27 @@ static inline bool panel_is_4bit(panel_kind kind)
     return kind == PANEL_Q4 || kind == PANEL_FQ4;
 }
 
-/* Bytes of scales and biases in front of a block's codes. */
-static inline int panel_head_bytes(bool has_f32_scales)
+/* Bytes of the scales in front of a block's codes, and of the biases when it has them. */
+static inline int panel_scale_bytes(panel_format f)
 {
-    return 2 * PANEL_N * (has_f32_scales ? 4 : 2);
+    return PANEL_N * (f.has_f32_scales ? 4 : 2);
+}
+
+static inline int panel_head_bytes(panel_format f)
+{
+    return panel_scale_bytes(f) * (f.zero ? 1 : 2);
+}
+
+/* Activations meet a weight in its groups: 0, 1, 2 for 64, 32, 16. */
+enum { PANEL_GROUPS = 3 };
+static inline int panel_group_index(int group)
+{
+    return group == 16 ? 2 : group == 32;
 }
 
 static inline int64_t panel_block_bytes(panel_format f)
 {
-    return panel_head_bytes(f.has_f32_scales) + f.group * PANEL_N / (panel_is_4bit(f.kind) ? 2 : 1);
+    return panel_head_bytes(f) + f.group * PANEL_N / (panel_is_4bit(f.kind) ? 2 : 1);
 }
 
 static inline int64_t panel_bytes(panel_format f, int64_t k)

@@ -20,7 +20,7 @@ typedef struct {
     char *own;              /* [n_workers][own_bytes] scratch, by reserve */
     char *shared;           /* scratch of the calling thread that all workers see */
     int8_t *q;              /* quantised activations, elements */
-    float *q_scale, *q_sum; /* [q_cap / 32] */
+    float *q_scale, *q_sum; /* [q_cap / 16] */
     int64_t own_bytes, shared_bytes, q_cap;
 } cpu_backend;
 
@@ -71,6 +71,7 @@ void cpu_weight_close(backend *b, dev_weight *w);
 status cpu_block_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e);
 /* The panels of a LINEAR or EXPERTS weight. */
 panel_format cpu_weight_format(const dev_weight *w);
+int cpu_weight_layout(panel_format f); /* as dev_weight.layout */
 static inline int64_t cpu_weight_panels(const dev_weight *w)
 {
     return (w->N + PANEL_N - 1) / PANEL_N;

@@ -10,7 +10,7 @@ typedef struct {
 
 cpu_quant cpu_quant_at(const cpu_backend *c, int64_t at, int64_t K, int group)
 {
-    return (cpu_quant){c->q + at, c->q_scale + at / 32, c->q_sum + at / 32, K, group};
+    return (cpu_quant){c->q + at, c->q_scale + at / 16, c->q_sum + at / 16, K, group};
 }
 
 static void quant_rows(void *ctx, int64_t begin, int64_t end, int worker)

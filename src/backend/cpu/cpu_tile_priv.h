@@ -17,12 +17,12 @@ typedef struct {
     const float *x; /* other kinds: rows [., K] */
 } cpu_side;
 
-/* quant [2]: rows in groups of 64 and of 32; only the one that w wants is looked at. */
+/* quant [PANEL_GROUPS]: rows in groups of 64, 32 and 16; only the one that w wants is looked at. */
 static inline cpu_side cpu_side_of(const cpu_kernels *k, const dev_weight *w,
                                    const cpu_quant *quant, const float *x)
 {
     panel_format f = cpu_weight_format(w);
-    const cpu_quant *v = &quant[f.group == 32];
+    const cpu_quant *v = &quant[panel_group_index(f.group)];
     return (cpu_side){.k = k,
                       .run = k->lin[f.kind],
                       .format = f,

@@ -24,17 +24,17 @@ static panel_format choose_format(const tensor *t, weight_use use, int64_t N)
     return f;
 }
 
-/* dev_weight.layout holds the format. */
-static int layout_of(panel_format f)
+int cpu_weight_layout(panel_format f)
 {
-    return (int)f.kind | f.group << 8 | (int)f.has_f32_scales << 16;
+    return (int)f.kind | f.group << 8 | (int)f.has_f32_scales << 16 | f.zero << 17;
 }
 
 panel_format cpu_weight_format(const dev_weight *w)
 {
     return (panel_format){.kind = (panel_kind)(w->layout & 255),
                           .group = w->layout >> 8 & 255,
-                          .has_f32_scales = w->layout >> 16 & 1};
+                          .has_f32_scales = w->layout >> 16 & 1,
+                          .zero = w->layout >> 17 & 255};
 }
 
 /* ---- repacking ---------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ static void pack_lane(const uint8_t *src, int bits, panel_format f, uint8_t *out
 static void pack_affine(const tensor *t, panel_format f, int64_t n0, uint8_t *out)
 {
     int64_t K = t->shape[1], row_bytes = quant_affine_row_bytes(K, t->bits);
-    int head = panel_head_bytes(f.has_f32_scales);
+    int head = panel_head_bytes(f);
     for (int64_t k0 = 0; k0 < K; k0 += f.group, out += panel_block_bytes(f)) {
         pack_head(t, f, n0, k0 / t->group, out);
         for (int64_t i = 0; i < PANEL_N && n0 + i < t->shape[0]; i++) {
@@ -195,7 +195,7 @@ status cpu_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *
     }
     if (dtype_is_block(t->type)) return cpu_block_weight_open(b, t, use, out, e);
     panel_format f = choose_format(t, use, w.N);
-    w.layout = layout_of(f);
+    w.layout = cpu_weight_layout(f);
     w.n_bytes = w.X * cpu_weight_panels(&w) * panel_bytes(f, w.K);
     cpu_chunk *chunk;
     void *panels = cpu_pool_take(&cpu_of(b)->weights, w.n_bytes, &chunk);

@@ -95,8 +95,9 @@ V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int g
 V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
                      int bits, int group, bool fetches)
 {
-    const bool is_f32 = t->format.has_f32_scales;
-    const int head = panel_head_bytes(is_f32);
+    const bool is_f32 = t->format.has_f32_scales, has_zero = t->format.zero != 0;
+    const int head = panel_head_bytes(t->format), biases = panel_scale_bytes(t->format);
+    const v16 minus_zero = v16_set1(-(float)t->format.zero);
     const int64_t block = head + group * PANEL_N * bits / 8, n_blocks = t->K / group;
     const uint8_t *at[LIN_P], *codes[LIN_P], *next[LIN_P];
     const int8_t *q[LIN_R];
@@ -117,7 +118,8 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
         else
             lin_dots8(codes, q, group, R, dot);
         for (int p = 0; p < LIN_P; p++) {
-            v16 s = lin_scales(at[p], is_f32), o = lin_scales(at[p] + head / 2, is_f32);
+            v16 s = lin_scales(at[p], is_f32);
+            v16 o = has_zero ? v16_mul(s, minus_zero) : lin_scales(at[p] + biases, is_f32);
             for (int r = 0; r < R; r++) {
                 v16 f = v16_mul(s, v16_set1(t->scale[r0 + r][b]));
                 y[r][p] = v16_fma(v16_of_i(dot[r][p]), f, y[r][p]);
@@ -139,19 +141,20 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
 /* The weights of a panel from k0 on, up to the end of a block. */
 typedef struct {
     const uint8_t *src; /* the k0-th elements, or the block's codes */
-    v16 s, o;           /* affine: scales and biases */
+    v16 s, o;           /* affine: scales, and biases unless there is a zero */
+    int zero;
 } lin_block;
 
 V16_FN lin_block lin_block_at(const lin_tile *t, const uint8_t *panel, panel_kind kind, int64_t k0)
 {
-    lin_block b = {panel + k0 * PANEL_N * (kind == PANEL_F32 ? 4 : 2), v16_zero(), v16_zero()};
+    lin_block b = {panel + k0 * PANEL_N * (kind == PANEL_F32 ? 4 : 2), v16_zero(), v16_zero(), 0};
     if (!panel_is_affine(kind)) return b;
     const bool is_f32 = t->format.has_f32_scales;
-    const int head = panel_head_bytes(is_f32);
     const uint8_t *at = panel + k0 / t->format.group * panel_block_bytes(t->format);
     b.s = lin_scales(at, is_f32);
-    b.o = lin_scales(at + head / 2, is_f32);
-    b.src = at + head;
+    b.zero = t->format.zero;
+    if (b.zero == 0) b.o = lin_scales(at + panel_scale_bytes(t->format), is_f32);
+    b.src = at + panel_head_bytes(t->format);
     return b;
 }
 
@@ -166,6 +169,7 @@ V16_FN v16 lin_weight(const lin_block *b, panel_kind kind, int k)
     v16i w = v16i_load(b->src + 64 * (k / per_run));
     int shift = 8 * (k % 4) + (k % per_run >= 4 ? 4 : 0);
     v16i code = v16i_and(v16i_shr(w, shift), v16i_set1(kind == PANEL_FQ4 ? 15 : 255));
+    if (b->zero) return v16_mul(b->s, v16_of_i(v16i_add(code, v16i_set1(-b->zero))));
     return v16_add(v16_mul(b->s, v16_of_i(code)), b->o);
 }
 
@@ -290,8 +294,10 @@ V16_FN void lin_int8_tile(const lin_tile *t, int bits)
             lin_int8_rows(t, panel, p, bits, 64, true);
         else if (t->format.group == 64)
             lin_int8_rows(t, panel, p, bits, 64, false);
+        else if (bits == 8 && t->format.group == 16)
+            lin_int8_rows(t, panel, p, bits, 16, false);
         else
-            lin_int8_rows(t, panel, p, bits, t->format.group, false);
+            lin_int8_rows(t, panel, p, bits, 32, false);
     }
 }
 

@@ -46,13 +46,13 @@ TEST(quantising)
 {
     const cpu_kernels *k[4];
     int n = cpu_tables(k);
-    float x[640], scale[4][20] = {{0}}, sum[4][20] = {{0}};
+    float x[640], scale[4][40] = {{0}}, sum[4][40] = {{0}};
     int8_t q[4][640];
     seed = test_seed();
     fill_normal(&seed, x, 640, 3);
     for (int i = 64; i < 128; i++) x[i] = 0;
     x[200] = 1e-38f;
-    for (int group = 32; group <= 64; group += 32) {
+    for (int group = 16; group <= 64; group *= 2) {
         for (int i = 0; i < n; i++) {
             k[i]->quantise(x, 640, group, q[i], scale[i], sum[i]);
             check_same("quantise", k[i], q[i], q[0], sizeof q[0]);

@@ -3,6 +3,8 @@
 #include "backend/cpu/cpu_priv.h"
 #include "base/arena.h"
 #include "cpu_tables.h"
+#include "tensor/block.h"
+#include "tensor/block_encode.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
 
@@ -18,7 +20,9 @@ static const weight_case cases[] = {
     {3, 32, DTYPE_BF16, 96, 160},  {5, 64, DTYPE_BF16, 96, 128},  {6, 128, DTYPE_BF16, 96, 256},
     {8, 64, DTYPE_BF16, 1100, 64}, {8, 32, DTYPE_F16, 1100, 96},  {8, 64, DTYPE_BF16, 5, 192},
     {4, 64, DTYPE_BF16, 16, 192},  {0, 0, DTYPE_F32, 37, 100},    {0, 0, DTYPE_BF16, 96, 130},
-    {0, 0, DTYPE_F16, 17, 64},
+    {0, 0, DTYPE_F16, 17, 64},     {0, 0, DTYPE_Q6_K, 70, 512},   {0, 0, DTYPE_Q6_K, 40, 256},
+    {0, 0, DTYPE_Q2_K, 80, 256},   {0, 0, DTYPE_Q3_K, 65, 512},   {0, 0, DTYPE_NVFP4, 99, 192},
+    {0, 0, DTYPE_Q4_0, 96, 160},   {0, 0, DTYPE_Q8_0, 81, 96},    {0, 0, DTYPE_Q4_K, 66, 256},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, T = 29 };
 
@@ -47,6 +51,17 @@ static tensor random_weight(arena *mem, const weight_case *c, uint64_t *seed)
         }
         t.scales = s[0];
         t.biases = s[1];
+        return t;
+    }
+    if (dtype_is_block(c->type)) {
+        t.n_bytes = block_row_bytes(c->type, n);
+        uint8_t *blocks = arena_new(mem, (size_t)t.n_bytes);
+        float *row = arena_new(mem, (size_t)c->K * sizeof *row);
+        for (int i = 0; i < c->N; i++) {
+            fill_normal(seed, row, c->K, 1);
+            block_encode_row(c->type, row, c->K, blocks + i * block_row_bytes(c->type, c->K));
+        }
+        t.data = blocks;
         return t;
     }
     int64_t size = c->type == DTYPE_F32 ? 4 : 2;

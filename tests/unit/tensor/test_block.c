@@ -92,32 +92,37 @@ TEST(one_short_product_is_exact)
     }
 }
 
-/* Codes fit their bits, and scale * code + bias is the value before its last rounding. */
+/* Codes fit their bits, scale * code + bias is the value before its last rounding, and where a type
+ * has one zero, scale * (code - zero) is the value exactly. */
 TEST(affine_groups_say_the_same_as_the_blocks)
 {
     uint64_t seed = test_seed();
-    int n_affine = 0;
     for (int i = 0; i < N_TYPES; i++) {
         dtype t = scales[i].type;
-        int bits = block_affine_bits(t), n = dtype_block(t);
+        block_affine a = block_affine_of(t);
+        int n = dtype_block(t);
         uint8_t bytes[2 * 256], codes[512];
-        float scale[16], bias[16], row[512];
-        n_affine += bits > 0;
-        for (int round = 0; bits > 0 && round < 100; round++) {
+        float scale[32], bias[32], row[512];
+        assert_true((a.bits == 4 || a.bits == 8) && (a.group == 16 || a.group == 32));
+        for (int round = 0; round < 100; round++) {
             fill(bytes, i, &seed);
             fill(bytes + dtype_block_bytes(t), i, &seed);
             block_affine_row(t, bytes, 2 * n, codes, scale, bias);
             block_decode_row(t, bytes, 2 * n, row);
             for (int e = 0; e < 2 * n; e++) {
-                double product = (double)scale[e / 32] * codes[e];
-                assert_true(codes[e] < 1 << bits);
-                if (!(fabs(product + (double)bias[e / 32] - (double)row[e]) <=
-                      1.2e-7 * (fabs(product) + fabs((double)bias[e / 32]))))
+                int g = e / a.group;
+                double product = (double)scale[g] * codes[e];
+                assert_true(codes[e] < 1 << a.bits);
+                if (!(fabs(product + (double)bias[g] - (double)row[e]) <=
+                      1.2e-7 * (fabs(product) + fabs((double)bias[g]))))
                     fail_msg("%s element %d", dtype_name(t), e);
+                if (a.zero == 0) continue;
+                assert_true(bias[g] == (float)-a.zero * scale[g]);
+                if (scale[g] * (float)(codes[e] - a.zero) != row[e])
+                    fail_msg("%s element %d: zero", dtype_name(t), e);
             }
         }
     }
-    assert_int_equal(n_affine, 10);
 }
 
 TEST(edges_of_the_scale_formats)
