@@ -1,10 +1,12 @@
-/* riptide info: what a model is and what it would take, before anything is loaded. */
+/* riptide info: what a model is and what it would take, before anything is loaded, or of one that
+ * is at the hub, fetched. */
 #include <string.h>
 
 #include "base/json.h"
 #include "cli/command_priv.h"
 #include "engine/engine_cycle.h"
 #include "engine/engine_flags.h"
+#include "engine/engine_hub.h"
 #include "engine/memory_plan.h"
 #include "load/load.h"
 
@@ -36,6 +38,69 @@ static void put_memory(json_writer *w, const memory_plan *p, int64_t block)
     json_close_object(w);
 }
 
+/* How many tensors there are of each type, and their bytes. */
+static void put_types(json_writer *w, const weights *all)
+{
+    int64_t n[DTYPE_COUNT] = {0}, bytes[DTYPE_COUNT] = {0};
+    for (int i = 0; i < weights_count(all); i++) {
+        const tensor *t;
+        weights_name(all, i, &t);
+        n[t->type]++;
+        bytes[t->type] += t->n_bytes;
+    }
+    json_key(w, "types");
+    json_open_object(w);
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        if (n[t] == 0) continue;
+        json_key(w, dtype_name((dtype)t));
+        json_open_object(w);
+        put_bytes(w, "tensors", n[t]);
+        put_bytes(w, "bytes", bytes[t]);
+        json_close_object(w);
+    }
+    json_close_object(w);
+}
+
+static void put_architecture(json_writer *w, const load_model *m)
+{
+    buf arch;
+    buf_init(&arch);
+    load_put_arch_json(m, &arch);
+    json_raw(w, arch.failed ? STR("null") : buf_str(&arch));
+    if (arch.failed) w->out->failed = true;
+    buf_fini(&arch);
+}
+
+/* A model of which the cache has less than all: what was seen of it. */
+static status describe_remote(const load_model *m, const hub_model *h, const char *name, buf *out)
+{
+    json_writer w;
+    json_writer_init(&w, out);
+    json_open_object(&w);
+    json_key(&w, "model");
+    json_c_string(&w, name);
+    json_key(&w, "path");
+    json_null(&w);
+    json_key(&w, "commit");
+    json_c_string(&w, h->commit);
+    json_key(&w, "format");
+    json_c_string(&w, m->format);
+    put_bytes(&w, "files", h->n_files);
+    put_bytes(&w, "bytes", h->n_bytes);
+    put_bytes(&w, "missing_bytes", h->n_missing);
+    json_key(&w, "architecture");
+    put_architecture(&w, m);
+    json_key(&w, "family_draft");
+    const char *draft = engine_hub_draft_of(&m->target);
+    if (draft)
+        json_c_string(&w, draft);
+    else
+        json_null(&w);
+    json_close_object(&w);
+    buf_put_byte(out, '\n');
+    return ERR_OK;
+}
+
 static status describe(const engine_options *o, const load_model *target, const load_model *draft,
                        buf *out, err *e)
 {
@@ -64,21 +129,14 @@ static status describe(const engine_options *o, const load_model *target, const 
     json_c_string(&w, target->format);
     json_key(&w, "tensors");
     json_int(&w, weights_count(target->weights));
+    put_types(&w, target->weights);
     json_key(&w, "architecture");
-    buf arch;
-    buf_init(&arch);
-    load_put_arch_json(target, &arch);
-    json_raw(&w, buf_str(&arch));
+    put_architecture(&w, target);
     json_key(&w, "draft");
-    if (draft) {
-        buf_clear(&arch);
-        load_put_arch_json(draft, &arch);
-        json_raw(&w, buf_str(&arch));
-    } else {
+    if (draft)
+        put_architecture(&w, draft);
+    else
         json_null(&w);
-    }
-    bool failed = arch.failed;
-    buf_fini(&arch);
     json_key(&w, "settings");
     json_open_object(&w);
     json_key(&w, "lanes");
@@ -95,14 +153,35 @@ static status describe(const engine_options *o, const load_model *target, const 
     put_memory(&w, &plan, wish.sizes.block);
     json_close_object(&w);
     buf_put_byte(out, '\n');
-    return failed ? err_set(e, ERR_NOMEM, "info", -1, "output") : ERR_OK;
+    return ERR_OK;
+}
+
+/* Look at a model by its name. *path is NULL when that was all, else where the cache has it. */
+static status look(const engine_flags *f, const hub_name *n, arena *a, const char **path, buf *out,
+                   err *e)
+{
+    load_model seen = {0};
+    hub_model m;
+    engine_hub_wish w = {.revision = f->revision, .is_offline = f->offline, .seen = &seen};
+    status s = engine_hub_take(n, &w, a, &m, e);
+    if (s == ERR_OK && !m.path) s = describe_remote(&seen, &m, f->model, out);
+    load_model_close(&seen);
+    if (s == ERR_OK) *path = m.path;
+    return s;
 }
 
 static status info(void *flags, arena *a, buf *out, err *e)
 {
     engine_options o;
+    engine_flags f = *(const engine_flags *)flags;
+    hub_name name;
     load_model target = {0}, draft = {0};
-    TRY(engine_flags_resolve(flags, a, &o, e));
+    if (f.model && engine_hub_is_name(f.model, &name)) {
+        TRY(look(&f, &name, a, &f.model, out, e));
+        if (!f.model) return ERR_OK;
+    }
+    f.offline = true; /* nothing is fetched for a description */
+    TRY(engine_flags_resolve(&f, a, &o, e));
     TRY(load_model_open(&target, o.model, e));
     status s = ERR_OK;
     if (target.is_draft) s = err_set(e, ERR_INVALID, o.model, -1, "is a draft; name its target");

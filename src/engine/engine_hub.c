@@ -103,7 +103,10 @@ static status check(void *ctx, const hub_sight *s, bool *wants_more, err *e)
                                               wants_more, e);
     if (st != ERR_OK) return st;
     st = check_model(l->wish, &m, e);
-    load_model_close(&m);
+    if (st == ERR_OK && l->wish->seen)
+        *l->wish->seen = m;
+    else
+        load_model_close(&m);
     return st;
 }
 
@@ -118,6 +121,7 @@ status engine_hub_take(const hub_name *n, const engine_hub_wish *w, arena *a, hu
     o.check = check;
     o.on_progress = show_progress;
     o.on_note = show_note;
+    o.only_looks = w->seen != NULL;
     o.ctx = &l;
     if (!w->asks_first && hub_find(n, &o, a, out, e) == ERR_OK) return ERR_OK;
     status s = hub_pull(n, &o, a, out, e);

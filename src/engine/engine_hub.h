@@ -16,6 +16,8 @@ typedef struct {
     bool asks_first;       /* `riptide pull`: take what is newest, not what is there */
     bool wants_draft;      /* a draft, else a target */
     const arch_target *of; /* the target that a draft must fit, or NULL */
+    load_model *seen; /* not NULL: only look at what is not in the cache, and give what was seen
+                       * here (the caller closes it); the result's path is then NULL */
 } engine_hub_wish;
 
 /* Whether the text is a name: then a path of that text does not exist. */

@@ -57,6 +57,7 @@ typedef struct {
     const char *token;    /* NULL: none. Sent to the endpoint only, never where it redirects to */
     const char *revision; /* a branch, tag or commit; NULL: main */
     bool is_offline;      /* never ask the hub */
+    bool only_looks;      /* end before the weights, with a model that has no path */
     int timeout_ms;       /* without a connection or a byte */
     int retries;          /* in a row without a new byte */
     int retry_ms;         /* wait before the first, doubled for each following */
@@ -76,10 +77,13 @@ typedef struct {
 status hub_options_init(hub_options *o, arena *a, err *e);
 
 typedef struct {
-    const char *path;   /* the snapshot's folder, or the GGUF file (the first part) in it */
+    const char *path;   /* the snapshot's folder, or the GGUF file (the first part) in it; NULL when
+                         * only looked at */
     const char *commit; /* 40 hexadecimal digits */
     int64_t n_bytes;    /* of all its files */
     int64_t n_fetched;  /* of these, by this call */
+    int64_t n_missing;  /* of these, not in the cache; 0 unless only looked at */
+    int n_files;
 } hub_model;
 
 /* The model as the cache has it, complete, without asking anybody.

@@ -188,9 +188,8 @@ static int64_t sum_bytes(const hub_session *s, const int *list, int n)
 }
 
 /* Bytes that a partial file already takes are not needed again. */
-static status check_disk(const hub_session *s, const choice *c, err *e)
+static int64_t missing_bytes(const hub_session *s, const choice *c)
 {
-    struct statvfs v;
     int64_t need = 0;
     for (int i = 0; i < c->n_weights; i++) {
         const listing_file *f = &s->files.files[c->weights[i]];
@@ -198,6 +197,13 @@ static status check_disk(const hub_session *s, const choice *c, err *e)
         int64_t has = blob_partial_bytes(s, f), lacks = f->n_bytes > has ? f->n_bytes - has : 0;
         if (__builtin_add_overflow(need, lacks, &need)) need = INT64_MAX;
     }
+    return need;
+}
+
+static status check_disk(const hub_session *s, const choice *c, err *e)
+{
+    struct statvfs v;
+    int64_t need = missing_bytes(s, c);
     if (need == 0 || statvfs(s->dir.repo, &v) != 0) return ERR_OK;
     double free_bytes = (double)v.f_bavail * (double)v.f_frsize;
     if ((double)need + DISK_MARGIN <= free_bytes) return ERR_OK;
@@ -221,7 +227,8 @@ static status set_result(hub_session *s, const choice *c, hub_model *out, err *e
                    .commit = arena_copy(s->dir.mem, s->files.commit, COMMIT_DIGITS),
                    .n_bytes = sum_bytes(s, c->weights, c->n_weights) +
                               sum_bytes(s, c->small, c->n_small),
-                   .n_fetched = s->n_fetched};
+                   .n_fetched = s->n_fetched,
+                   .n_files = c->n_weights + c->n_small};
     if (!m.path || !m.commit) return fail_memory(e);
     *out = m;
     return ERR_OK;
@@ -238,6 +245,12 @@ static status fetch_model(hub_session *s, hub_model *out, err *e)
     TRY(read_shards(s, &c, e));
     s->n_total = sum_bytes(s, c.weights, c.n_weights) + s->n_done;
     TRY(c.is_gguf ? check_head(s, c.weights[0], e) : check_folder(s, e));
+    if (s->o->only_looks) {
+        TRY(set_result(s, &c, out, e));
+        out->path = NULL;
+        out->n_missing = missing_bytes(s, &c);
+        return ERR_OK;
+    }
     TRY(fetch_weights(s, &c, e));
     /* Last: who starts without the network must find a revision that is complete. */
     TRY(cache_dir_write_ref(&s->dir, revision(s->o), s->files.commit, e));

@@ -117,6 +117,24 @@ TEST(a_model_that_cannot_be_run_is_refused_before_its_weights)
     close_fixture(&x);
 }
 
+TEST(what_was_only_looked_at_is_given_and_not_fetched)
+{
+    fixture x;
+    hub_name n;
+    hub_model h;
+    load_model seen = {0};
+    engine_hub_wish w = {.seen = &seen};
+    err e = {0};
+    open_fixture(&x);
+    put_folder(&x, "models/mini-dense");
+    assert_true(hub_name_parse(STR("own/mini"), &n));
+    CHECK_OK(engine_hub_take(&n, &w, &x.mem, &h, &e), &e);
+    assert_true(!h.path && seen.target.E > 0 && h.n_missing > 1 << 20);
+    assert_int_equal(hub_server_count(&x.server, "safetensors"), 0);
+    load_model_close(&seen);
+    close_fixture(&x);
+}
+
 TEST(the_familys_draft_is_known_by_the_targets_geometry)
 {
     arch_target t = {.family = ARCH_QWEN35, .E = 5120, .n_layers = 64};

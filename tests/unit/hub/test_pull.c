@@ -111,6 +111,23 @@ TEST(of_a_gguf_file_the_head_is_looked_at_and_no_byte_comes_twice)
     fixture_close(&x);
 }
 
+TEST(a_look_ends_before_the_weights_and_counts_what_is_missing)
+{
+    hub_fixture x;
+    hub_model m;
+    err e = {0};
+    fixture_open(&x);
+    fixture_safetensors(&x);
+    x.o.only_looks = true;
+    CHECK_OK(fixture_pull(&x, &m, &e), &e);
+    assert_null(m.path);
+    assert_true(m.n_missing == FIXTURE_WEIGHTS && m.n_bytes > m.n_missing && m.n_files == 5);
+    assert_true(x.n_looks == 1 && hub_server_count(&x.server, "model-0000") == 0);
+    x.o.is_offline = true;
+    CHECK_STATUS(fixture_pull(&x, &m, &e), ERR_IO);
+    fixture_close(&x);
+}
+
 TEST(a_variant_names_the_file)
 {
     hub_fixture x;
