@@ -238,3 +238,36 @@ TEST(the_same_request_gives_the_same_answer_from_a_cached_grammar)
     assert_int_equal(n, 1);
     serve_close(f);
 }
+
+/* users.md H1. Each is refused, and the server answers the next one. */
+TEST(grammars_that_only_nest_are_refused)
+{
+    enum { NESTED = 60000 };
+    static const struct {
+        const char *field, *open, *middle, *close;
+    } cases[] = {
+        {"grammar", "(", "\\'a\\'", ")"},
+        {"regex", "(", "a", ")"},
+        {"response_format", "{'type':'array','items':", "{}", "}"},
+    };
+    open_server();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        buf b;
+        bool is_text = i < 2;
+        buf_init(&b);
+        buf_printf(&b, "{%s,'%s':%s", ASK("x"), cases[i].field,
+                   is_text ? "'" : "{'type':'json_schema','json_schema':{'schema':");
+        if (i == 0) buf_put_c(&b, "root ::= ");
+        for (int k = 0; k < NESTED; k++) buf_put_c(&b, cases[i].open);
+        buf_put_c(&b, cases[i].middle);
+        for (int k = 0; k < NESTED; k++) buf_put_c(&b, cases[i].close);
+        buf_put_c(&b, is_text ? "'}" : "}}}");
+        buf_put_byte(&b, 0);
+        assert_int_equal(serve_chat(f, b.ptr), 400);
+        if (is_text) serve_expect_text(serve_json(f), "error/param", cases[i].field);
+        buf_fini(&b);
+    }
+    const json *a = chat("{" HOT PLAIN ASK("x") ",'regex':'ok'}");
+    serve_expect_text(a, "choices/0/message/content", "ok");
+    serve_close(f);
+}
