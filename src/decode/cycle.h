@@ -121,6 +121,9 @@ status cycle_sync(cycle *c);
 typedef struct {
     void (*fill)(void *ctx, const int32_t *proposals, int n, uint32_t *rows);
     void *ctx;
+    /* Before they are verified, put better proposals where these cannot be right; true when any was
+     * changed. NULL: they stay. On the caller's thread. Never changes what is emitted. */
+    bool (*guess)(void *ctx, int32_t *proposals, int n);
 } cycle_mask;
 
 typedef struct {

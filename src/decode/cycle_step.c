@@ -327,6 +327,29 @@ const int32_t *cycle_proposals(const cycle *c, int d)
     return (const int32_t *)(const void *)(c->out.host + c->out.proposals) + d * c->widest;
 }
 
+/* Let those who know what can follow correct the proposals that came to the host; where they do,
+ * the rows get them too. */
+static status correct_proposals(cycle *c, const cycle_lane *lanes, int L)
+{
+    const backend_ops *op = c->be->ops;
+    const cycle_outputs *o = &c->out;
+    int32_t *all = (int32_t *)(void *)(o->host + o->proposals);
+    int64_t n = (int64_t)c->n_drafting * c->widest;
+    bool is_changed = false;
+    for (int l = 0, d = 0; l < L; l++) {
+        int32_t *own = all + (int64_t)d * c->widest;
+        int width = lanes[l].n_draft, row = c->rows.lane_row[l] + 1;
+        if (width == 0) continue;
+        if (lanes[l].mask.guess) is_changed |= lanes[l].mask.guess(lanes[l].mask.ctx, own, width);
+        memcpy(c->rows.ids + row, own, (size_t)width * sizeof *own);
+        d++;
+    }
+    if (!is_changed) return ERR_OK;
+    const ops_rows *rows = model_rows(c->target);
+    TRY(op->upload(c->be, rows->ids, c->rows.ids, (int64_t)rows->T * 4));
+    return op->upload(c->be, cycle_view(o->mem, o->proposals, n), all, n * 4);
+}
+
 /* The masks are made while the target runs; who makes them must be done before anyone returns. */
 static status run_masked(cycle *c, const cycle_lane *lanes, int L, cycle_kind kind)
 {
@@ -337,6 +360,7 @@ static status run_masked(cycle *c, const cycle_lane *lanes, int L, cycle_kind ki
         TRY(run_part(c, L, kind, PART_PROPOSE));
         TRY(op->download(c->be, o->host + o->proposals, cycle_view(o->mem, o->proposals, n),
                          n * 4));
+        TRY(correct_proposals(c, lanes, L));
     }
     cycle_masks_begin(c, lanes, L);
     status st = run_part(c, L, kind, PART_FORWARD);

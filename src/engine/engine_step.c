@@ -375,7 +375,7 @@ static int plan_cycle(engine *e, sequence **lanes)
                                     .max_new = max_new,
                                     .wants_logprobs = s->req->wants_logprobs};
         if (s->constraint && constraint_is_needed(s->constraint, width))
-            e->step[L - 1].mask = (cycle_mask){constraint_fill, s->constraint};
+            e->step[L - 1].mask = (cycle_mask){constraint_fill, s->constraint, constraint_guess};
     }
     width_choose(e->widths, e->step, L);
     return make_room(e, L, lanes);

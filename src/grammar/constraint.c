@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "grammar/repeat_priv.h"
 
+/* Most tokens among which a text that cannot be otherwise is looked for. */
+enum { FORCED_MOST = 24 };
 enum { GAP_MOST = 2, NEEDLES = 2, NEEDLE_MOST = 32, NEWLINE_IDS_MOST = 16, EOS_MOST = 32 };
 
 /* A text that must not come about in reasoning: for each part of it that stands at the end so far,
@@ -20,6 +22,7 @@ struct constraint_vocab {
     const vocab *v;
     grammar_tokens *tokens; /* owned; NULL until it is needed */
     int V, n_words, n_eos;
+    uint32_t *row; /* owned [n_words] of constraint_guess, with tokens */
     int32_t eos[EOS_MOST];
     int32_t reasoning_end;
     needle needles[NEEDLES];               /* the end of reasoning, a call; without ends n is 0 */
@@ -152,6 +155,8 @@ status constraint_vocab_open(constraint_vocab **out, const constraint_model *m, 
 
 status constraint_vocab_need_tokens(constraint_vocab *c, err *e)
 {
+    if (!c->row) c->row = mem_new_array((size_t)c->n_words, sizeof *c->row);
+    if (!c->row) return err_set(e, ERR_NOMEM, "constraint", -1, "a mask");
     return c->tokens ? ERR_OK : grammar_tokens_open(&c->tokens, c->v, c->V, c->eos, c->n_eos, e);
 }
 
@@ -160,6 +165,7 @@ void constraint_vocab_close(constraint_vocab *c)
     if (!c) return;
     for (int i = 0; i < NEEDLES; i++) mem_free(c->needles[i].rows);
     grammar_tokens_close(c->tokens);
+    mem_free(c->row);
     mem_free(c);
 }
 
@@ -317,6 +323,46 @@ void constraint_fill(void *ctx, const int32_t *proposals, int n, uint32_t *rows)
         n_undo += c->ahead.stage == STAGE_GRAMMAR;
     }
     if (c->state) grammar_state_rollback(c->state, n_undo);
+}
+
+/* The longest token of a row when all others are its beginnings; -1 when there is more than one way
+ * to go on, or an end. */
+static int32_t forced_token(const constraint_vocab *v, const uint32_t *row)
+{
+    int32_t ids[FORCED_MOST], longest = -1;
+    int n = 0;
+    for (int w = 0; w < v->n_words; w++)
+        for (uint32_t bits = row[w]; bits; bits &= bits - 1) {
+            if (n == FORCED_MOST) return -1;
+            ids[n++] = w * 32 + __builtin_ctz(bits);
+        }
+    for (int i = 0; i < n; i++)
+        if (longest < 0 || vocab_bytes(v->v, ids[i]).len > vocab_bytes(v->v, longest).len)
+            longest = ids[i];
+    for (int i = 0; i < n; i++)
+        if (!str_starts(vocab_bytes(v->v, longest), vocab_bytes(v->v, ids[i]))) return -1;
+    return longest;
+}
+
+bool constraint_guess(void *ctx, int32_t *proposals, int n)
+{
+    constraint *c = ctx;
+    int n_undo = 0, i = 0;
+    bool is_changed = false;
+    if (!c->state) return false;
+    for (c->ahead = c->now; i < n; i++) {
+        if (!move(c, &c->ahead, proposals[i])) {
+            if (c->ahead.stage != STAGE_GRAMMAR) break;
+            put_mask(c, &c->ahead, c->v->row);
+            int32_t id = forced_token(c->v, c->v->row);
+            if (id < 0 || !move(c, &c->ahead, id)) break;
+            proposals[i] = id;
+            is_changed = true;
+        }
+        n_undo += c->ahead.stage == STAGE_GRAMMAR;
+    }
+    grammar_state_rollback(c->state, n_undo);
+    return is_changed;
 }
 
 int constraint_take(constraint *c, const int32_t *ids, int n)

@@ -54,6 +54,10 @@ bool constraint_is_needed(const constraint *c, int n);
  * is set; constraint_take then refuses whatever came. */
 void constraint_fill(void *ctx, const int32_t *proposals, int n, uint32_t *rows);
 
+/* A cycle_mask.guess: where a proposal cannot follow and the grammar leaves only one text to go on
+ * with, the longest token of that text is put in its place, and so on behind it. */
+bool constraint_guess(void *ctx, int32_t *proposals, int n);
+
 /* Move on over tokens that were said; returns how many were allowed. Fewer than n means that the
  * grammar's limits were reached, or that something beside the masks left no allowed token. */
 int constraint_take(constraint *c, const int32_t *ids, int n);

@@ -84,7 +84,7 @@ static void generate(cycle *c, const int *slots, int L, int width, int32_t out[L
         start(c, slot, slot != 1);
         rules[l] = (rule){.last = prompt[PROMPT - 1], .V = c->files.target.V};
         lanes[l] = (cycle_lane){.slot = slot, .anchor = prompt[PROMPT - 1], .pos = PROMPT - 1};
-        if (slot != 1) lanes[l].mask = (cycle_mask){rule_fill, &rules[l]};
+        if (slot != 1) lanes[l].mask = (cycle_mask){rule_fill, &rules[l], NULL};
     }
     while (n_left > 0) {
         cycle_result r[LANES];
@@ -147,7 +147,7 @@ TEST(a_lane_that_rests_from_its_masks_is_free)
                  .anchor = prompt[PROMPT - 1],
                  .pos = PROMPT - 1,
                  .max_new = 1,
-                 .mask = {rule_fill, &r}}};
+                 .mask = {rule_fill, &r, NULL}}};
             cycle_result out[2];
             assert_int_equal(cycle_step(c, lanes, 1 + company, out), ERR_OK);
             if (masked || company) assert_int_equal(out[0].ids[0], free_id);

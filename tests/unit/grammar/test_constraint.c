@@ -194,6 +194,33 @@ TEST(rows_of_proposals_are_the_masks_of_taking_them_one_by_one)
     end();
 }
 
+TEST(proposals_that_cannot_follow_give_way_to_the_only_text_there_is)
+{
+    err e = {0};
+    grammar *g = NULL;
+    begin();
+    CHECK_OK(grammar_open_regex(&g, STR("[xy](a=1){2}b"), &e), &e);
+    constraint *c = open_wish(
+        (constraint_wish){.grammar = g, .starts_in_reasoning = true, .reasoning_most = -1});
+    int32_t in_reasoning[] = {FIXTURE_EOS, 5};
+    assert_false(constraint_guess(c, in_reasoning, 2)); /* nothing is certain there */
+    take(c, CLOSE);
+    int32_t open[] = {BYTE + 'z', 7}, right[] = {BYTE + 'x', BYTE + 'a', BYTE + '='};
+    assert_false(constraint_guess(c, open, 2)); /* x or y */
+    assert_int_equal(open[0], BYTE + 'z');
+    assert_false(constraint_guess(c, right, 3)); /* right as they are, if not the longest */
+    int32_t wrong[] = {BYTE + 'y', 9, 9, 9, 9, 9, 9};
+    assert_true(constraint_guess(c, wrong, 7));
+    const int32_t want[] = {BYTE + 'y', HARMLESS, HARMLESS, BYTE + 'b', FIXTURE_EOS, 9, 9};
+    assert_memory_equal(wrong, want, sizeof want);
+    /* Nothing has moved. */
+    refuse(c, BYTE + 'a');
+    assert_int_equal(constraint_take(c, wrong, 5), 5);
+    constraint_close(c);
+    grammar_close(g);
+    end();
+}
+
 TEST(what_a_model_lacks_is_refused)
 {
     err e = {0};
