@@ -63,6 +63,9 @@ format: ## rewrite the sources as .clang-format says
 install: all ## put the program and the bundled models under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/riptide/models
 	install -m 755 $(BUILD)/riptide $(DESTDIR)$(PREFIX)/bin/riptide
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 644 tools/completion/riptide.bash \
+	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions/riptide
 	for m in models/*/; do \
 	    d=$(DESTDIR)$(PREFIX)/share/riptide/$$m; \
 	    install -d $$d && install -m 644 $$m* $$d || exit 1; \

@@ -22,6 +22,11 @@ static const command commands[] = {
     {"info", command_info, "geometry, formats and memory plan of a model"},
     {"pull", command_pull, "fetch a model from the hub into the cache"},
     {"convert", command_convert, "write a model as a GGUF file"},
+    {"claude", command_agent, "start Claude Code at a running server"},
+    {"codex", command_agent, "start Codex there"},
+    {"opencode", command_agent, "start opencode there"},
+    {"pi", command_agent, "start pi there"},
+    {"qwen", command_agent, "start Qwen Code there"},
     {"bench", bench_command, "measure, and write models to measure with"},
 };
 

@@ -15,6 +15,8 @@ int command_tokenize(int argc, char **argv);
 int command_template(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_pull(int argc, char **argv);
+/* argv[0] names the agent. */
+int command_agent(int argc, char **argv);
 int command_convert(int argc, char **argv);
 
 /* Parse with help: returns -1 to go on, else the exit status to leave with. */

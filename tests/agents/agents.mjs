@@ -1,6 +1,6 @@
-// Coding agents, unchanged, against `riptide serve` with the bundled model: each is asked for two
-// turns of a session, headless. The model is far too small for their work, so what is judged is the
-// protocol: every reply and event passes the official types, a turn ends by itself, what is sent
+// Coding agents, unchanged, against `riptide serve` with the bundled model: each is started by
+// `riptide NAME` for two turns of a session, headless. The model is far too small for their work: the
+// protocol is judged. Every reply and event passes the official types, a turn ends by itself, what is sent
 // again is found in the cache. Prints `ok NAME`, `not ok NAME` or `skip NAME reason`.
 //
 //     agents.mjs [--keep FOLDER] [NAME…]      names: pi, qwen, opencode; started by agents.sh
@@ -10,38 +10,23 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { finish, startServer, test } from '../oracle/sdk_server.mjs';
+import { finish, program, startServer, test } from '../oracle/sdk_server.mjs';
 import { startRecorder } from './record.mjs';
 
 const { values: options, positionals } = parseArgs({ options: { keep: { type: 'string' } }, allowPositionals: true });
 const bin = path.join(import.meta.dirname, 'node_modules/.bin');
-const model = 'mini-dense', context = 32768;
+const context = 32768;
 
 function write(file, value) {
   fs.mkdirSync(path.dirname(file), { recursive: true });
   fs.writeFileSync(file, typeof value === 'string' ? value : JSON.stringify(value));
 }
 
-// How each is pointed at a server, in an empty home folder.
+// A headless turn of each, and how a session is gone on with. `riptide NAME` points them at the server.
 const agents = {
-  pi: (home, url) => {
-    write(path.join(home, '.pi/agent/models.json'), { providers: { local: { baseUrl: `${url}/v1`, api: 'openai-completions',
-      apiKey: 'x', models: [{ id: model, name: model, reasoning: true, input: ['text'], contextWindow: context, maxTokens: 256,
-        cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } }] } } });
-    return { args: ['--provider', 'local', '--model', model, '-p'], again: ['-c'], env: { PI_OFFLINE: '1' } };
-  },
-  qwen: (home, url) => {
-    write(path.join(home, '.qwen/settings.json'), { telemetry: { enabled: false }, privacy: { usageStatisticsEnabled: false },
-      general: { disableAutoUpdate: true } });
-    return { args: ['--auth-type', 'openai', '--core-tools', 'read_file,write_file', '-p'], again: ['-c'],
-      env: { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: 'x', OPENAI_MODEL: model } };
-  },
-  opencode: (home, url) => {
-    write(path.join(home, '.config/opencode/opencode.json'), { $schema: 'https://opencode.ai/config.json', autoupdate: false,
-      share: 'disabled', model: `local/${model}`, provider: { local: { npm: '@ai-sdk/openai-compatible', name: 'local',
-        options: { baseURL: `${url}/v1`, apiKey: 'x' }, models: { [model]: { name: model, limit: { context, output: 512 } } } } } });
-    return { args: ['run'], again: ['-c'], env: {} };
-  },
+  pi: { args: ['-p'], again: ['-c', '-p'], env: { PI_OFFLINE: '1' } },
+  qwen: { args: ['--core-tools', 'read_file,write_file', '-p'], again: ['--core-tools', 'read_file,write_file', '-c', '-p'] },
+  opencode: { args: ['run'], again: ['run', '-c'] },
 };
 
 // Resolves to { code, text } when the program has ended.
@@ -81,7 +66,7 @@ function show(e) {
 // One headless turn: what it asked and was answered.
 async function turn(name, args, setting, recorder) {
   const from = recorder.exchanges.length, start = Date.now();
-  const { code, text, errors } = await run(path.join(bin, name), args, setting);
+  const { code, text, errors } = await run(program, [name, '--port', new URL(recorder.url).port, ...args], setting);
   const seen = recorder.exchanges.slice(from);
   console.log(`${name}: status ${code} after ${((Date.now() - start) / 1000).toFixed(1)} s, said ${JSON.stringify(text.trim().slice(-200))}`);
   seen.forEach(show);
@@ -98,11 +83,10 @@ async function session(name, server) {
   try {
     write(path.join(work, 'notes.txt'), 'The lantern is in Turin.\n');
     spawnSync('git', ['init', '-q'], { cwd: work });
-    const { args, again, env } = agents[name](home, recorder.url);
-    const setting = { cwd: work, env: { PATH: process.env.PATH, HOME: home, TERM: 'dumb', CI: '1', ...env } };
+    const { args, again, env } = agents[name];
+    const setting = { cwd: work, env: { PATH: `${bin}:${process.env.PATH}`, HOME: home, TERM: 'dumb', CI: '1', ...env } };
     const first = await turn(name, [...args, 'What is 12 + 30?'], setting, recorder);
-    const rest = args.at(-1) === '-p' ? [...args.slice(0, -1), ...again, '-p'] : [...args, ...again];
-    const second = await turn(name, [...rest, 'What is 15 + 41?'], setting, recorder);
+    const second = await turn(name, [...again, 'What is 15 + 41?'], setting, recorder);
     // A session only grows: of the prompt before, what is no part of a last, unfinished block is there.
     const before = Math.max(...first.map((u) => u.prompt_tokens));
     const cached = Math.max(...second.map((u) => u.prompt_tokens_details.cached_tokens));

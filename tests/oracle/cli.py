@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # tags: timeout=300
 """The commands of build/riptide as a person or a script calls them: output, errors, exit status."""
+import contextlib
 import json
 import math
 import os
+import pty
+import select
 import struct
 import subprocess
 import tempfile
+import time
 
 ROOT = os.environ.get("RIPTIDE_ROOT", os.getcwd())
 RIPTIDE = os.path.join(ROOT, os.environ.get("RIPTIDE_BUILD", "build"), "riptide")
@@ -118,6 +122,128 @@ def _(tmp):
                           stdin="Who are you?\nHello!\n/exit\nHi\n")
     assert code == 0, err
     assert "I am a very small test model." in out and out.count("\n") == 2, out
+
+
+class Terminal:
+    """riptide run on a terminal of its own."""
+
+    def __init__(self, home, *args):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(RIPTIDE, [RIPTIDE, "run", *args], {**ENV, "HOME": home, "TERM": "xterm"})
+        self.text = ""
+
+    def read_until(self, *wanted):
+        deadline = time.monotonic() + 90
+        while not all(w in self.text for w in wanted):
+            assert time.monotonic() < deadline, "no %r in %r" % (wanted, self.text)
+            if select.select([self.fd], [], [], 1)[0]:
+                self.text += os.read(self.fd, 65536).decode("utf-8", "replace")
+
+    def type(self, keys):
+        self.text = ""
+        os.write(self.fd, keys.encode())
+
+    def leave(self):
+        os.write(self.fd, b"/exit\r")
+        try:
+            while os.read(self.fd, 65536):
+                pass
+        except OSError:  # the other side is closed
+            pass
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@case("on a terminal ctrl c stops the answer alone and lines are remembered")
+def _(tmp):
+    args = ("--backend", "cpu", "--temperature", "0", "--ignore-eos")
+    t = Terminal(tmp, *args)
+    t.read_until("/help", "> ")
+    t.type("Tell a story of 9 days about Juno in Lima.\r")
+    t.read_until("\x1b[2m", "Juno in Lima.\r\n")  # reasoning is dim
+    time.sleep(0.3)
+    t.type("\x03")
+    t.read_until("[stopped, ", "> ")
+    t.type("\x03")  # at the prompt it ends nothing either
+    time.sleep(0.3)
+    t.type("\r/help\r")
+    t.read_until("starts over")
+    assert t.leave() == 0
+    path = os.path.join(tmp, ".local/state/riptide/history")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    again = Terminal(tmp, *args)
+    again.read_until("/help", "> ")
+    again.type("\x1b[A\x1b[A\x1b[A")  # past /exit and /help
+    again.read_until("Tell a story of 9 days about Juno")
+    again.type("\x15")
+    assert again.leave() == 0
+
+
+@contextlib.contextmanager
+def server(*args):
+    """riptide serve on a free port."""
+    p = subprocess.Popen([RIPTIDE, "serve", "--backend", "cpu", "--port", "0", "--max-context", "2K", *args],
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV)
+    try:
+        line = p.stdout.readline().decode()
+        assert line.startswith("Ready"), line
+        yield line.split("http://127.0.0.1:")[1].split("/")[0]
+    finally:
+        p.terminate()
+        p.communicate()
+
+
+@case("agents are started with what points them at the server")
+def _(tmp):
+    names = ("claude", "codex", "opencode", "pi", "qwen")
+    for name in names:  # says how it was called
+        path = os.path.join(tmp, name)
+        open(path, "w").write("#!/usr/bin/python3\nimport json, os, sys\n"
+                              "print(json.dumps([sys.argv[1:], dict(os.environ)]))\nsys.exit(7)\n")
+        os.chmod(path, 0o755)
+    with server("--api-key", "secret") as port:
+        env = {"PATH": tmp, "HOME": tmp, "RIPTIDE_PORT": port, "RIPTIDE_API_KEY": "secret"}
+        url, seen = "http://127.0.0.1:" + port, {}
+        for name in names:
+            code, out, err = call(name, "-p", "--model", "own", "--", "--port", "x", env=env)
+            assert code == 7, (code, err)
+            args, seen[name] = json.loads(out)
+            assert args[-5:] == ["-p", "--model", "own", "--port", "x"], args
+            seen[name]["args"] = args[:-5]
+        c = seen["claude"]
+        assert (c["ANTHROPIC_BASE_URL"], c["ANTHROPIC_AUTH_TOKEN"], c["ANTHROPIC_MODEL"]) == (url, "secret", "mini-dense")
+        assert 'model_providers.riptide.base_url="%s/v1"' % url in seen["codex"]["args"]
+        assert "model_context_window=2048" in seen["codex"]["args"]
+        config = json.loads(seen["opencode"]["OPENCODE_CONFIG_CONTENT"])
+        assert config["model"] == "riptide/mini-dense"
+        assert config["provider"]["riptide"]["options"] == {"baseURL": url + "/v1", "apiKey": "secret"}
+        assert config["provider"]["riptide"]["models"]["mini-dense"]["limit"]["context"] == 2048
+        assert seen["qwen"]["OPENAI_BASE_URL"] == url + "/v1" and seen["qwen"]["args"] == ["--auth-type", "openai"]
+        args = seen["pi"]["args"]
+        assert args[2:] == ["--provider", "riptide", "--model", "mini-dense"]
+        assert args[0] == "-e" and "registerProvider" in open(args[1]).read()
+        for wrong, args, e in (("--api-key", (), {"RIPTIDE_API_KEY": "wrong"}), ("not installed", (), {"PATH": "/nowhere"})):
+            code, out, err = call("claude", *args, env={**env, **e})
+            assert code == 1 and wrong in err, err
+    code, out, err = call("pi", env=env)
+    assert code == 1 and "riptide serve" in err, err
+    code, out, err = call("pi", "--port", "0", env=env)
+    assert code == 2 and "--port" in err, err
+
+
+@case("commands, flags and their words are completed")
+def _(tmp):
+    script = os.path.join(ROOT, "tools/completion/riptide.bash")
+    def complete(*words):
+        text = 'source "%s"; COMP_WORDS=("%s" %s); COMP_CWORD=%d; _riptide; echo "${COMPREPLY[@]}"' % (
+            script, RIPTIDE, " ".join("'%s'" % w for w in words), len(words))
+        return subprocess.run(["bash", "-c", text], capture_output=True, check=True, cwd=tmp).stdout.decode().split()
+    assert complete("se") == ["serve"] and "opencode" in complete("o")
+    assert complete("serve", "--response-s") == ["--response-store", "--response-store-size"]
+    assert complete("serve", "--kv-format", "b") == ["bf16"]
+    open(os.path.join(tmp, "a.json"), "w").close()
+    assert complete("run", "--messages", "a") == ["a.json"]
 
 
 @case("logits writes rows, layers, draft logits and the draft's path")

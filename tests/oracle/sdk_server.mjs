@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import path from 'node:path';
 
 const root = process.env.RIPTIDE_ROOT || path.resolve(import.meta.dirname, '../..');
-const program = path.resolve(root, process.env.RIPTIDE_BUILD || 'build', 'riptide');
+export const program = path.resolve(root, process.env.RIPTIDE_BUILD || 'build', 'riptide');
 
 // Resolves to { url, stop }; stop() resolves to the exit status.
 export function startServer(...flags) {
