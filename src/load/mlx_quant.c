@@ -79,6 +79,26 @@ static status read_overrides(mlx_quant *q, arena *mem, const json *table, const 
     return ERR_OK;
 }
 
+/* {quant_method "fp8", fmt "e4m3", weight_block_size [128, 128]}; which modules are left out is
+ * seen from the files. */
+static status read_fp8(keys *k, mlx_quant *q)
+{
+    int64_t rows, columns;
+    str format;
+    if (keys_str(k, "fmt", &format) && !str_is(format, "e4m3"))
+        keys_fail(k, ERR_UNSUPPORTED, "fmt", "is not e4m3");
+    const json *block = keys_container(k, "weight_block_size", JSON_ARRAY);
+    if (k->s != ERR_OK) return k->s;
+    if (!block || block->n != 2 || !json_to_int64(json_at(block, 0), &rows) ||
+        !json_to_int64(json_at(block, 1), &columns) || rows < 1 || columns < 1 || rows > 65536 ||
+        columns > 65536) {
+        keys_fail(k, ERR_UNSUPPORTED, "weight_block_size", "must be two counts: rows and columns");
+        return k->s;
+    }
+    *q = (mlx_quant){.fp8_rows = (int)rows, .fp8_columns = (int)columns};
+    return ERR_OK;
+}
+
 status mlx_quant_parse(mlx_quant *q, arena *mem, const json *root, const char *file, err *e)
 {
     keys top, k;
@@ -92,9 +112,10 @@ status mlx_quant_parse(mlx_quant *q, arena *mem, const json *root, const char *f
     if (top.s != ERR_OK || !table) return top.s;
     keys_init(&k, table, label, file, e);
     str method;
+    if (keys_str(&k, "quant_method", &method) && str_is(method, "fp8")) return read_fp8(&k, q);
     if (keys_str(&k, "quant_method", &method) && !str_is(method, "mlx") && !keys_find(&k, "mode"))
         keys_fail(&k, ERR_UNSUPPORTED, "quant_method",
-                  "is '%.*s': only MLX affine quantisation can be read",
+                  "is '%.*s': only MLX quantisation and fp8 can be read",
                   method.len > 40 ? 40 : (int)method.len, method.ptr);
     mlx_quant next = {.is_present = true};
     read_row(&k, &next.usual);

@@ -2,7 +2,8 @@
  *
  * config.json's "quantization" (or "quantization_config") holds the usual {group_size, bits,
  * mode}, and overrides keyed by module path: an object of the same keys, or a boolean, where
- * false says that the module is not quantised. */
+ * false says that the module is not quantised. Other modes than affine are in small_float_priv.h.
+ * The same place says in Hugging Face's FP8 files how many rows and columns share a scale. */
 #ifndef RIPTIDE_LOAD_MLX_QUANT_PRIV_H
 #define RIPTIDE_LOAD_MLX_QUANT_PRIV_H
 
@@ -22,6 +23,7 @@ typedef struct {
     mlx_quant_row usual;
     const mlx_quant_row *rows; /* sorted by module */
     int n;
+    int fp8_rows, fp8_columns; /* of a block; 0 when these are no FP8 files; is_present is false */
 } mlx_quant;
 
 /* Read the table of a config's root, of which q stays empty when it has none.

@@ -1,6 +1,7 @@
 /* From the forms in which checkpoints store a weight to the one that weights.h promises. */
 #include <stdio.h>
 
+#include "load/small_float_priv.h"
 #include "load/weights_priv.h"
 
 enum { PATH_MOST = 160 };
@@ -88,6 +89,38 @@ static status check_scales(const triplet *m, const arch_tensor *want, int group,
     return ERR_OK;
 }
 
+/* A copy in another form; the file's pages are not looked at again. */
+static status take_mode(const weights_builder *b, const char *module, const triplet *m,
+                        const char *name, const arch_tensor *want, tensor *out, err *e)
+{
+    char text[64];
+    small_float mode = small_float_find(name);
+    if (mode == SMALL_NONE) {
+        snprintf(text, sizeof text, "mode '%s' is not known", name);
+        return fail_module(m, ERR_UNSUPPORTED, module, text, e);
+    }
+    if (m->biases) return fail_module(m, ERR_FORMAT, module, "its mode has no .biases", e);
+    TRY(small_float_take(&b->w->files.mem, mode, m->weight, m->scales, want, out, e));
+    weights_forget(b->w, &m->weight->t);
+    return ERR_OK;
+}
+
+static status take_fp8(const weights_builder *b, const char *module, const triplet *m,
+                       const arch_tensor *want, tensor *out, err *e)
+{
+    const mlx_quant *q = b->quant;
+    const checkpoint_item *scales = find_part(b->w, module, ".weight_scale_inv");
+    if (!scales || q->fp8_rows == 0)
+        return err_set(e, ERR_FORMAT, safetensors_where(safetensors_path(m->weight->file)), -1,
+                       "tensor '%.80s' is of 8-bit floats, but %s", m->weight->name,
+                       scales ? "config.json has no quantization_config of fp8"
+                              : "has no weight_scale_inv beside it");
+    TRY(small_float_take_fp8(&b->w->files.mem, m->weight, scales, q->fp8_rows, q->fp8_columns, want,
+                             out, e));
+    weights_forget(b->w, &m->weight->t);
+    return ERR_OK;
+}
+
 static status take_affine(const weights_builder *b, const char *module, const triplet *m,
                           const arch_tensor *want, tensor *out, err *e)
 {
@@ -96,11 +129,8 @@ static status take_affine(const weights_builder *b, const char *module, const tr
     if (!b->quant->is_present)
         return fail_module(m, ERR_FORMAT, module, "config.json has no quantization", e);
     if (row->is_off) return fail_module(m, ERR_FORMAT, module, "its override is false", e);
-    if (row->has_mode) {
-        snprintf(text, sizeof text, "mode '%s' is not known", row->mode);
-        return fail_module(m, ERR_UNSUPPORTED, module, text, e);
-    }
     if (!m->weight) return fail_module(m, ERR_FORMAT, module, "no .weight", e);
+    if (row->has_mode) return take_mode(b, module, m, row->mode, want, out, e);
     if (!m->biases) return fail_module(m, ERR_FORMAT, module, "no .biases", e);
     int64_t k = want->shape[want->n_dims - 1];
     if (k % row->group != 0) {
@@ -131,6 +161,7 @@ static status take_module(const weights_builder *b, const char *module, const tr
 {
     if (m->scales) return take_affine(b, module, m, want, out, e);
     if (!m->weight) return fail_missing(b->w, want->name, e);
+    if (m->weight->t.type == DTYPE_F8_E4M3) return take_fp8(b, module, m, want, out, e);
     return take_plain(m->weight, want, out, e);
 }
 

@@ -31,17 +31,17 @@ static void put_codes(const uint8_t *q, panel_format f, int64_t n, uint8_t *bloc
 }
 
 /* A row of the file as codes and groups, then each group to where our columns have it. */
-static void affine_row(const affine_job *j, int64_t row, int64_t n, uint8_t *panel, int worker)
+static void affine_row(const affine_job *j, const tensor *t, int64_t row, int64_t n, uint8_t *panel,
+                       int worker)
 {
     panel_format f = j->format;
-    int64_t K = j->w->K, n_groups = K / f.group, row_bytes = block_row_bytes(j->from->type, K);
+    int64_t K = j->w->K, n_groups = K / f.group, row_bytes = block_row_bytes(t->type, K);
     uint8_t *codes = j->codes + worker * K;
     float *scales = j->groups + worker * 2 * n_groups, *biases = scales + n_groups;
-    const uint8_t *data = j->from->data;
-    block_affine_row(j->from->type, data + tensor_file_row(j->from, row) * row_bytes, K, codes,
-                     scales, biases);
+    const uint8_t *data = t->data;
+    block_affine_row(t->type, data + tensor_file_row(t, row) * row_bytes, K, codes, scales, biases);
     for (int64_t g = 0; g < n_groups; g++) {
-        int64_t to = tensor_our_column(j->from, g * f.group) / f.group;
+        int64_t to = tensor_our_column(t, g * f.group) / f.group;
         uint8_t *block = panel + to * panel_block_bytes(f);
         memcpy(block + 4 * n, &scales[g], 4);
         if (f.zero == 0) memcpy(block + panel_scale_bytes(f) + 4 * n, &biases[g], 4);
@@ -55,9 +55,10 @@ static void affine_panels(void *ctx, int64_t begin, int64_t end, int worker)
     int64_t N = j->w->N, n_panels = cpu_weight_panels(j->w),
             n_bytes = panel_bytes(j->format, j->w->K);
     for (int64_t i = begin; i < end; i++) {
-        int64_t n0 = i % n_panels * PANEL_N, first = i / n_panels * N;
+        tensor t = j->from->n_dims == 3 ? tensor_slice(j->from, i / n_panels) : *j->from;
+        int64_t n0 = i % n_panels * PANEL_N;
         for (int64_t n = 0; n < PANEL_N && n0 + n < N; n++)
-            affine_row(j, first + n0 + n, n, (uint8_t *)j->w->data.ptr + i * n_bytes, worker);
+            affine_row(j, &t, n0 + n, n, (uint8_t *)j->w->data.ptr + i * n_bytes, worker);
     }
 }
 

@@ -103,7 +103,11 @@ TEST(other_methods_and_broken_tables_are_refused)
     check_fails(
         "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":128}}",
         ERR_UNSUPPORTED, "is 'gptq'");
-    check_fails("{\"quantization_config\":{\"quant_method\":\"fp8\"}}", ERR_UNSUPPORTED, "'fp8'");
+    check_fails("{\"quantization_config\":{\"quant_method\":\"fp8\"}}", ERR_UNSUPPORTED,
+                "weight_block_size must be two counts");
+    check_fails("{\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\","
+                "\"weight_block_size\":[1,2]}}",
+                ERR_UNSUPPORTED, "fmt is not e4m3");
     check_fails("{\"quantization\":{\"group_size\":64,\"bits\":4,\"layers.0.x\":{\"bits\":7}}}",
                 ERR_UNSUPPORTED, "quantization.layers.0.x.bits 7 in groups of 64");
     check_fails("{\"quantization\":{\"group_size\":64,\"bits\":4,\"model.a.b\":{\"bits\":8},"

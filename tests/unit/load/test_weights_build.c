@@ -161,7 +161,7 @@ TEST(a_wrong_shape_or_type_is_refused_with_both)
     check_changed(hf, false, "lm_head.weight", "BF16", 1, FX_E * FX_V, 0, 0, ERR_FORMAT,
                   "is [12288]");
     check_changed(hf, false, "lm_head.weight", "F8_E4M3", 2, FX_V, FX_E, 0, ERR_FORMAT,
-                  "has dtype F8_E4M3: a weight is F32, F16 or BF16");
+                  "of 8-bit floats, but has no weight_scale_inv");
     check_changed(hf, false, "lm_head.weight", "I32", 2, FX_V, FX_E, 0, ERR_FORMAT, "dtype I32");
     check_changed(hf, false, "model.language_model.norm.weight", "BF16", 2, 1, FX_E, 0, ERR_FORMAT,
                   "want [128] BF16");
@@ -209,9 +209,9 @@ TEST(a_table_that_does_not_fit_the_files_is_refused)
     check_config(NULL, 4, 64, ERR_FORMAT, "is [96, 4] BF16, want [96, 2] BF16");
     check_config(",\"lm_head\":false", 4, 32, ERR_FORMAT,
                  "module 'lm_head' has .scales, but its override is false");
-    check_config(",\"language_model.lm_head\":{\"mode\":\"nvfp4\",\"group_size\":16,\"bits\":4}", 4,
+    check_config(",\"language_model.lm_head\":{\"mode\":\"nvfp9\",\"group_size\":16,\"bits\":4}", 4,
                  32, ERR_UNSUPPORTED,
-                 "module 'lm_head' has .scales, but mode 'nvfp4' is not known");
+                 "module 'lm_head' has .scales, but mode 'nvfp9' is not known");
 }
 
 TEST(groups_that_do_not_divide_the_columns_are_refused)
