@@ -12,9 +12,11 @@ fast: $(FAST_BINS) ## the tests that need no model: units, ops
 	$(if $(CASES),RIPTIDE_TEST_CASES=$(CASES)) \
 	    $(PYTHON) tests/run.py --build $(BUILD) --tag fast $(if $(SAN),--patience 5)
 
+# Three targets share the objects of one build: clang's warnings, sanitized tests, fuzz targets.
+CLANG_ASAN := BUILD=build/asan CC=clang OPT=-O1 SAN="-fsanitize=address,undefined,fuzzer-no-link \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer"
 asan: ## the fast tests under the address and undefined behaviour sanitizers, 4 cases an op
-	$(SUB) BUILD=build/asan OPT=-O1 CASES=4 fast \
-	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+	$(SUB) $(CLANG_ASAN) CASES=4 fast
 
 ubsan: ## the fast tests under the undefined behaviour sanitizer alone
 	$(SUB) BUILD=build/ubsan OPT=-O1 SAN="-fsanitize=undefined -fno-sanitize-recover=all" fast
@@ -22,8 +24,8 @@ ubsan: ## the fast tests under the undefined behaviour sanitizer alone
 tsan: ## the fast tests under the thread sanitizer, of each op the first 3 cases
 	$(SUB) BUILD=build/tsan OPT=-O1 SAN="-fsanitize=thread" CASES=3 fast
 
-clang: ## build everything with clang too (its warnings differ)
-	$(SUB) BUILD=build/clang CC=clang all tests
+clang: ## build everything with clang too (its warnings differ), as `asan` wants it
+	$(SUB) $(CLANG_ASAN) all tests
 
 # The emulator takes some 20 times as long: the tests of kernels run their first cases only.
 AARCH64_TESTS := $(addprefix tests/unit/,base tensor token cache sample load backend) \
@@ -45,9 +47,8 @@ tests: $(TEST_BINS) $(PROBE_BINS) ## build all tests without running them
 bench: $(BENCH_BINS) $(WORKSHOP) ## build the benchmark programs of bench/ and the workshop
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (needs clang)
-	$(SUB) BUILD=build/fuzz CC=clang OPT=-O1 fuzz-bins \
-	    SAN="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all"
-	sh tools/fuzz_run.sh build/fuzz $(FUZZ_SECONDS)
+	$(SUB) $(CLANG_ASAN) fuzz-bins
+	sh tools/fuzz_run.sh build/asan $(FUZZ_SECONDS)
 
 fuzz-bins: $(FUZZ_BINS)
 

@@ -66,6 +66,12 @@ static inline char *op_take(backend *b, op_call *c, dev_buf mem, int64_t n, cons
     return all + OP_GUARD;
 }
 
+/* A buffer that the call leaves out; one of no rows is there, as it is in the engine. */
+static inline bool op_is_absent(const op_call *c, const op_buf *b)
+{
+    return b->n == 0 && op_units(c, b->axis, b->group) > 0;
+}
+
 /* Run the call; memory of the result is the call's. */
 static inline op_result op_run(backend *b, op_call *c)
 {
@@ -76,7 +82,7 @@ static inline op_result op_run(backend *b, op_call *c)
     for (int i = 0; i < c->n_bufs; i++) {
         int64_t n = op_bytes(&c->buf[i], b->act);
         r.before[i] = op_image(c, &c->buf[i], b->act);
-        if (c->buf[i].n == 0) continue;
+        if (op_is_absent(c, &c->buf[i])) continue;
         CHECK_OK(b->ops->alloc(b, n + 2 * OP_GUARD, &mem[i], &e), &e);
         op_put(b, c, mem[i], r.before[i], n);
         view[i] = dev_buf_at(mem[i], OP_GUARD);
@@ -92,7 +98,7 @@ static inline op_result op_run(backend *b, op_call *c)
     CHECK_OK(b->ops->sync(b), &b->last);
     for (int i = 0; i < c->n_bufs; i++) {
         int64_t n = op_bytes(&c->buf[i], b->act);
-        if (c->buf[i].n == 0) continue;
+        if (op_is_absent(c, &c->buf[i])) continue;
         r.after[i] = op_take(b, c, mem[i], n, &c->buf[i]);
         if (c->buf[i].role == OP_IN && memcmp(r.after[i], r.before[i], (size_t)n) != 0) {
             fail_msg("%s changes its input %s", b->name, c->buf[i].name);

@@ -115,7 +115,7 @@ static int64_t unit_bytes(int n_q, int B, int D, char *mem, unit_scratch *s)
                                n_q * (int64_t)sizeof(float *)};
     char *start[7];
     for (int i = 0; i < 7; i++) {
-        start[i] = mem + at;
+        start[i] = mem ? mem + at : NULL;
         at += cpu_align64(sizes[i]);
     }
     if (s)
