@@ -5,7 +5,9 @@
 #include "decode/cycle.h"
 #include "token/tokenizer.h"
 
-/* Returns  FORMAT when the model has none, else what opening one returns
+/* A text of many kinds must come back from its ids as it went in, with ids that the embedding has.
+ *
+ * Returns  FORMAT when that fails or the model has none, else what opening one returns
  * Owns     the caller closes *t; the model's texts are not needed afterwards */
 status engine_tokenizer_open(tokenizer **t, const load_model *m, err *e);
 

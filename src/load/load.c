@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "load/finite_priv.h"
 #include "load/gguf_texts_priv.h"
 #include "load/hf_config_priv.h"
 #include "load/norm_offset_priv.h"
@@ -96,6 +97,7 @@ static status read_gguf(load_model *m, gguf_set *parts, bool wants_weights, err 
                        m->tokenizer.n_pieces, m->target.V);
     if (!wants_weights) return ERR_OK;
     TRY(gguf_weights_open(&m->weights, parts, &c, e));
+    TRY(finite_check(m->weights, e));
     if (m->is_draft) return norm_offset_check_draft(m->weights, &m->draft, e);
     return norm_offset_find(m->weights, &m->target, &m->target.has_norm_offset, e);
 }
@@ -128,6 +130,7 @@ static status read_config(load_model *m, arena *scratch, hf_config *c, err *e)
 static status read_weights(load_model *m, hf_config *c, err *e)
 {
     TRY(weights_open(&m->weights, m->path, c, e));
+    TRY(finite_check(m->weights, e));
     if (m->is_draft) return norm_offset_check_draft(m->weights, &m->draft, e);
     m->target.is_tied = c->target.is_tied;
     TRY(norm_offset_find(m->weights, &m->target, &m->target.has_norm_offset, e));

@@ -40,7 +40,8 @@ typedef struct {
 
 /* Open `path`: a directory, or a GGUF file (any part of a split one). Every tensor the architecture
  * needs must be there with its shape; extra tensors (vision_tower, mtp, GGUF's nextn layers) are
- * ignored. has_norm_offset is found from the files: how conv1d lies and the mean of the layer norms
+ * ignored. Weights that are looked at must be numbers: vectors whole, of matrices some rows.
+ * has_norm_offset is found from the files: how conv1d lies and the mean of the layer norms
  * must agree.
  *
  * Returns  IO, FORMAT (where = file, msg names tensor or key), UNSUPPORTED, NOMEM

@@ -1,8 +1,10 @@
 /* links: load */
 /* Any bytes as a GGUF file: refused with a message, or every value and every tensor lies inside,
  * is found by its name, and its last row can be read. Its metadata as a model's are refused with a
- * message, or an architecture whose tensors can be listed and multiplied without overflow. */
+ * message, or an architecture whose tensors can be listed and multiplied without overflow. The same
+ * for its first half, and for all of it as the head of a file of a terabyte. */
 #include "base/asserts.h"
+#include "base/mem.h"
 #include "load/arch_tensors_priv.h"
 #include "load/gguf_config_priv.h"
 #include "load/gguf_texts_priv.h"
@@ -74,10 +76,29 @@ static void check_model(gguf *g)
     arena_fini(&m.mem);
 }
 
+/* The first bytes of a longer file: what is seen of it has no data, and only what is missing makes
+ * it short. */
+static void check_head(const uint8_t *data, size_t n, int64_t n_file)
+{
+    load_model m;
+    err e = {0};
+    bool is_short = false;
+    uint8_t *head = mem_new(n);
+    ASSERT(head);
+    if (n > 0) memcpy(head, data, n);
+    status s = load_model_peek_head(&m, "fuzz", head, (int64_t)n, n_file, &is_short, &e);
+    ASSERT(s == ERR_OK || e.msg[0]);
+    ASSERT(!is_short || (s != ERR_OK && (int64_t)n < n_file));
+    load_model_close(&m);
+    mem_free(head);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     gguf *g = NULL;
     err e = {0};
+    check_head(data, n / 2, (int64_t)n);
+    check_head(data, n, (int64_t)1 << 40);
     status s = gguf_open_bytes(&g, data, (int64_t)n, "fuzz", &e);
     if (s != ERR_OK) {
         ASSERT(!g && (s == ERR_FORMAT || s == ERR_UNSUPPORTED) && e.msg[0] && e.pos <= (long)n);

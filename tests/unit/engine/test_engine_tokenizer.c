@@ -46,6 +46,32 @@ TEST(a_gguf_files_arrays_make_a_tokenizer)
     assert_string_equal(e.where, "m");
 }
 
+TEST(a_text_must_come_back_and_its_ids_be_rows_of_the_embedding)
+{
+    str pieces[N_PIECES];
+    int32_t types[N_PIECES];
+    char texts[N_BYTES][2];
+    make_pieces(pieces, types, texts);
+    load_model m = {.path = "m.gguf",
+                    .name = "m",
+                    .tokenizer = {pieces, types, N_PIECES, NULL, 0, STR("qwen35")}};
+    tokenizer *t = NULL;
+    err e = {0};
+    m.tokenizer_json = STR("");
+    m.target.V = N_PIECES;
+    CHECK_OK(engine_tokenizer_open(&t, &m, &e), &e);
+    tokenizer_close(t);
+    t = NULL;
+    m.target.V = 200; /* the sample has bytes above */
+    CHECK_STATUS(engine_tokenizer_open(&t, &m, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.msg, "the embedding has 200 rows"));
+    assert_null(t);
+    m.target.V = N_PIECES;
+    types['q'] = 5; /* a byte without a token */
+    CHECK_STATUS(engine_tokenizer_open(&t, &m, &e), ERR_FORMAT);
+    assert_null(t);
+}
+
 TEST(a_model_without_either_form_is_refused)
 {
     load_model m = {.path = "m.gguf", .name = "m", .tokenizer_json = STR("")};
