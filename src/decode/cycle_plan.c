@@ -3,6 +3,7 @@
 
 #include "decode/cycle_priv.h"
 #include "model/cells.h"
+#include "tensor/block.h"
 
 model_options cycle_size_model(cycle_options *o, const arch_target *target,
                                const arch_draft *drafter)
@@ -38,6 +39,26 @@ status cycle_plan(const cycle_options *o, const load_model *target, const load_m
     return model_plan(target, settings, act, bytes, e);
 }
 
+/* What the cpu backend takes beyond a file's bytes: it keeps blocks as groups with f32 scales, 16
+ * outputs at a time (backend/cpu/cpu_panel_priv.h). The embedding stays in the file, and is kept as
+ * groups besides where it is the head too. */
+static int64_t unpacked_bytes(const load_model *files)
+{
+    int64_t more = 0;
+    for (int i = 0; files->weights && i < weights_count(files->weights); i++) {
+        const tensor *t;
+        const char *name = weights_name(files->weights, i, &t);
+        bool is_table = strcmp(name, "embed_tokens.weight") == 0;
+        if (!dtype_is_block(t->type) || (is_table && !files->target.is_tied)) continue;
+        block_affine a = block_affine_of(t->type);
+        int64_t N = t->shape[t->n_dims - 2], K = t->shape[t->n_dims - 1];
+        int64_t X = t->n_dims == 3 ? t->shape[0] : 1, groups = K / a.group;
+        int64_t lane = K * a.bits / 8 + groups * 4 * (a.zero ? 1 : 2);
+        more += X * ((N + 15) / 16 * 16) * lane - (is_table ? 0 : t->n_bytes);
+    }
+    return more;
+}
+
 status cycle_plan_sizes(const cycle_options *o, const load_model *target, const load_model *drafter,
                         const backend *be, cycle_sizes *out, err *e)
 {
@@ -57,6 +78,7 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
         .cell = cells_plan_bytes(&target->target, be->act),
         .is_host = strncmp(be->name, "cuda", 4) != 0,
     };
+    if (strncmp(be->name, "cpu", 3) == 0) out->weights += unpacked_bytes(target);
     if (!drafter) return ERR_OK;
     draft_options d = {o->n_slots, m.max_rows, out->context_blocks * OPS_BLOCK};
     draft_sizes sizes;
