@@ -15,6 +15,7 @@ static const bench_row table[] = {
     {"make-model", bench_make_model, "write a random-weight checkpoint of a real shape"},
     {"decode-profile", bench_decode_profile, "time, bytes and share of the floor per stage"},
     {"agent-replay", bench_agent_replay, "a growing session and what the prompt cache makes of it"},
+    {"abba", bench_abba, "two builds or settings in rounds A B B A, a verdict for each metric"},
     {"backend", bench_backend, "what an engine takes for the kinds of work that agents give it"},
     {"oracle", bench_oracle, "the same answers by every way there is to compute them"},
     {"soak", bench_soak, "many clients at random, for long, every answer compared"},

@@ -8,6 +8,7 @@
 int bench_make_model(int argc, char **argv);
 int bench_decode_profile(int argc, char **argv);
 int bench_agent_replay(int argc, char **argv);
+int bench_abba(int argc, char **argv);
 int bench_backend(int argc, char **argv);
 int bench_oracle(int argc, char **argv);
 int bench_soak(int argc, char **argv);
