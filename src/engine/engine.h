@@ -45,7 +45,7 @@ typedef struct {
     void *progress_ctx;
     /* Prompts are computed in slices of about so many ms, by what a token took of late, while
      * others wait for tokens, and of twice that while nobody does, so that what comes meanwhile is
-     * not held up; 0 = 100, -1 = slices of prefill_rows. At least 64 rows. */
+     * not held up; 0 = 100, -1 = slices of prefill_rows. At least 64 or 128 rows. */
     double slice_ms;
     double decode_share;  /* ms of decoding owed for each ms of a slice, 0 .. 10 */
     bool guards_steps;    /* tests: an allocation inside a step aborts */

@@ -115,8 +115,8 @@ static int slice_rows(const engine *e, bool is_awaited)
     double ms = e->opt.slice_ms > 0 ? e->opt.slice_ms : SLICE_MS;
     if (e->opt.slice_ms < 0 || e->ms_per_row <= 0) return e->opt.prefill_rows;
     if (!is_awaited) ms *= SLICE_ALONE;
-    double rows = ms / e->ms_per_row;
-    if (rows < SLICE_ROWS_LEAST) rows = SLICE_ROWS_LEAST;
+    double rows = ms / e->ms_per_row, least = is_awaited ? SLICE_ROWS_LEAST : 2 * SLICE_ROWS_LEAST;
+    if (rows < least) rows = least;
     return rows < e->opt.prefill_rows ? (int)rows : e->opt.prefill_rows;
 }
 
