@@ -8,9 +8,13 @@ static int64_t round_up_div(int64_t a, int64_t b)
 pick_split cuda_pick_split(int64_t N, int64_t K, bool is_experts)
 {
     int64_t n_bricks = round_up_div(K, PICK_BRICK_K);
-    int64_t slices = round_up_div(PICK_CHAINS_WANTED, round_up_div(N, PICK_BRICK_N));
+    int64_t slices = PICK_SLICES_MAX;
+    if (N >= PICK_MANY_N) {
+        slices = 1;
+    } else if (N >= K || N <= PICK_FEW_N) {
+        slices = n_bricks <= PICK_SHORT_BRICKS ? 4 : 3;
+    }
     if (slices > n_bricks / PICK_SLICE_BRICKS) slices = n_bricks / PICK_SLICE_BRICKS;
-    if (slices > PICK_SLICES_MAX) slices = PICK_SLICES_MAX;
     if (slices < 1 || is_experts) slices = 1;
     int64_t each = round_up_div(round_up_div(n_bricks, slices), 4) * 4;
     return (pick_split){(int)n_bricks, (int)round_up_div(n_bricks, each), (int)each};

@@ -18,9 +18,17 @@ enum {
     PICK_BRICK_K = 64,  /* weight columns of a brick: four k16 steps */
     PICK_GROUP_N = 128, /* weight rows of the largest tile that splits by arrival */
     PICK_SLICES_MAX = 8,
-    PICK_SLICE_BRICKS = 16,    /* fewer K than this in a slice costs more than it hides */
-    PICK_CHAINS_WANTED = 2112, /* chains of 16 outputs at work: 16 for each of 132 processors */
-    PICK_TILES_MAX = 576,      /* tiles beyond which a split cannot help any more */
+    PICK_SLICE_BRICKS = 8, /* fewer K than this in a slice costs more than it hides */
+    /* A launch of few rows does best with just under 792 blocks, which are at work at one time (6
+     * on each of 132 processors): one more and a second round begins. From PICK_MANY_N outputs on
+     * there are enough without a split. Inputs that widen share a launch with others, and so do
+     * the small ones, up to PICK_FEW_N: 3 slices, or 4 up to PICK_SHORT_BRICKS of K, make 700 to
+     * 780 blocks at the real models' shapes. Others stand alone and get all the slices there are.
+     */
+    PICK_MANY_N = 16384,
+    PICK_FEW_N = 1024,
+    PICK_SHORT_BRICKS = 32,
+    PICK_TILES_MAX = 576,               /* tiles beyond which a split cannot help any more */
     PICK_SLICE_FLOATS = 288 * 128 * 64, /* room for one slice's sums of a split launch */
 };
 

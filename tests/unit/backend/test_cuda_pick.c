@@ -23,9 +23,32 @@ TEST(slices_cover_every_brick_once_and_none_is_empty)
 
 TEST(short_sums_and_many_outputs_are_not_sliced)
 {
-    assert_int_equal(cuda_pick_split(5120, 1024, false).slices, 1);
+    assert_int_equal(cuda_pick_split(5120, 384, false).slices, 1);
     assert_int_equal(cuda_pick_split(248320, 5120, false).slices, 1);
-    assert_true(cuda_pick_split(5120, 17408, false).slices > 4);
+    assert_int_equal(cuda_pick_split(17408, 5120, false).slices, 1);
+    assert_int_equal(cuda_pick_split(5120, 17408, false).slices, PICK_SLICES_MAX);
+}
+
+/* Blocks of 64 outputs by a slice, over a launch's weights of one x. */
+static int64_t blocks_of(const int64_t *N, int n, int64_t K)
+{
+    int64_t blocks = 0;
+    for (int i = 0; i < n; i++) blocks += (N[i] + 63) / 64 * cuda_pick_split(N[i], K, false).slices;
+    return blocks;
+}
+
+TEST(the_real_models_launches_of_few_rows_are_one_round_of_blocks)
+{
+    enum { ROUND = 6 * 132 }; /* of an H200 */
+    static const int64_t gdn27[] = {10240, 6144, 48, 48}, attn27[] = {12288, 1024, 1024};
+    static const int64_t gdn35[] = {8192, 4096, 32, 32}, attn35[] = {8192, 512, 512};
+    static const int64_t narrow27[] = {5120}, narrow35[] = {2048};
+    int64_t n[] = {blocks_of(gdn27, 4, 5120),    blocks_of(attn27, 3, 5120),
+                   blocks_of(narrow27, 1, 6144), blocks_of(narrow27, 1, 17408),
+                   blocks_of(gdn35, 4, 2048),    blocks_of(attn35, 3, 2048),
+                   blocks_of(narrow35, 1, 4096)};
+    for (size_t i = 0; i < COUNT(n); i++) assert_true(n[i] <= ROUND);
+    for (size_t i = 0; i + 1 < COUNT(n); i++) assert_true(n[i] > ROUND * 2 / 3);
 }
 
 TEST(experts_are_never_sliced)
