@@ -1,5 +1,6 @@
 /* Accept and cut (ops.h:accept_args). */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 typedef struct {
     const int32_t *ids, *lane_row, *lane_slot, *token, *max_new;
@@ -24,6 +25,7 @@ __device__ static inline bool accept_is_eos(const sample_policy &p, int32_t id)
  * Why      a lane's tokens may repeat, and no other lane has its slot: plain additions in order */
 __global__ void accept_kernel(accept_params p)
 {
+    launch_join();
     int l = blockIdx.x * blockDim.x + threadIdx.x;
     if (l >= p.L) return;
     int first = p.lane_row[l], n_rows = min(p.lane_row[l + 1] - first, (int)OPS_ROWS_MAX), n = 0;

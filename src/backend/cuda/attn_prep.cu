@@ -1,6 +1,7 @@
 /* Query and key norms, rotation, and storing K and V in the cache (ops.h:attn_prep_args). */
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/head_norm.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 typedef struct {
     const bf16 *qg, *k, *v;
@@ -64,6 +65,7 @@ __device__ static inline void kv_store(kv_format format, const float *y, int D, 
  * Numbers  f32; q and k rounded once, from the rotated f32 values */
 __global__ void __launch_bounds__(32 * HEAD_WARPS) attn_prep_kernel(attn_prep_params p)
 {
+    launch_join();
     __shared__ float vectors[HEAD_WARPS][HEAD_MAX];
     int warp = threadIdx.x >> 5, units = p.H + 2 * p.G;
     int64_t unit = static_cast<int64_t>(blockIdx.x) * HEAD_WARPS + warp, t = unit / units;
@@ -121,6 +123,7 @@ extern "C" status cuda_attn_prep(backend *b, const attn_prep_args *a)
     p.table_stride = a->rows.table_stride;
     int64_t warps = static_cast<int64_t>(p.T) * (p.H + 2 * p.G);
     if (warps == 0) return cb->broken;
-    attn_prep_kernel<<<div_up<int64_t>(warps, HEAD_WARPS), 32 * HEAD_WARPS, 0, cb->stream>>>(p);
+    launch_early(cb->sm == 90, attn_prep_kernel, dim3(div_up<int64_t>(warps, HEAD_WARPS)),
+                 32 * HEAD_WARPS, 0, cb->stream, p);
     return CUDA_LAUNCHED(cb);
 }

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/attn_pick_priv.h"
 #include "backend/cuda/attn_tile.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 typedef struct {
     const bf16 *q, *qg;
@@ -291,6 +292,7 @@ template <int D, kv_format F, int MT, int MG, int NW, bool Q_IN_REGS>
 __global__ void __launch_bounds__(32 * NW * MG, NW == 8 && F == KV_INT8 ? 2 : 1)
     attn_kernel(attn_params p)
 {
+    launch_join();
     constexpr bool FOLDS = MG > 1;
     constexpr int EB = attn_shared_bytes<F>, THREADS = 32 * NW * MG;
     using layout = attn_layout<D, F, MT, MG, NW>;
@@ -380,6 +382,7 @@ enum { ATTN_MERGE_AHEAD = 32 }; /* partial sums a thread has on their way */
  * Why      what takes time is latency: partial sums are asked for 32 segments ahead */
 template <int D> __global__ void __launch_bounds__(256) attn_merge_kernel(attn_params p)
 {
+    launch_join();
     __shared__ float alpha[ATTN_SPLIT_MAX], beta[ATTN_SPLIT_MAX], part_sum[ATTN_SPLIT_MAX];
     int64_t head = blockIdx.x, t = head / p.H;
     int d = threadIdx.x;

@@ -1,5 +1,6 @@
 /* copy: rows of the residual stream picked out (gather_rows) or kept for the draft (tap_store). */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 enum { COPY_THREADS = 256 };
 
@@ -9,6 +10,7 @@ enum { COPY_THREADS = 256 };
  * Moves    M rows of E floats each way */
 __global__ void gather_rows_kernel(const float *x, const int32_t *index, float *y, int E)
 {
+    launch_join();
     const float *from = x + int64_t(index[blockIdx.x]) * E;
     float *to = y + int64_t(blockIdx.x) * E;
     for (int i = threadIdx.x; i < E; i += COPY_THREADS) to[i] = from[i];
@@ -29,6 +31,7 @@ status cuda_gather_rows(backend *b, const gather_rows_args *a)
  * Moves    T rows of E, 4 bytes in and 2 out */
 __global__ void tap_store_kernel(const float *h, bf16 *taps, int E, int64_t n_cols)
 {
+    launch_join();
     const float *from = h + int64_t(blockIdx.x) * E;
     bf16 *to = taps + blockIdx.x * n_cols;
     for (int i = threadIdx.x; i < E; i += COPY_THREADS) to[i] = __float2bfloat16_rn(from[i]);

@@ -1,5 +1,6 @@
 /* Marking a prompt's tokens for the repetition penalty (ops.h:count_prompt_args). */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 /* count_prompt_kernel: one row.
  *
@@ -9,6 +10,7 @@
 __global__ void count_prompt_kernel(const int32_t *ids, const int32_t *row_lane,
                                     const int32_t *lane_slot, uint32_t *counts, int T, int V)
 {
+    launch_join();
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= T || row_lane[t] < 0) return;
     atomicOr(counts + static_cast<int64_t>(lane_slot[row_lane[t]]) * V + ids[t], SAMPLE_IN_PROMPT);

@@ -1,6 +1,7 @@
 /* Query and key norms and rotation of the draft's block rows (ops.h:draft_attn_prep_args). */
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/head_norm.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 typedef struct {
     bf16 *q, *k;
@@ -18,6 +19,7 @@ typedef struct {
  * Moves    reads and writes each vector once */
 __global__ void __launch_bounds__(32 * HEAD_WARPS) draft_attn_prep_kernel(draft_prep_params p)
 {
+    launch_join();
     __shared__ float vectors[HEAD_WARPS][HEAD_MAX];
     int warp = threadIdx.x >> 5, units = p.H + p.G;
     int64_t unit = static_cast<int64_t>(blockIdx.x) * HEAD_WARPS + warp, m = unit / units;

@@ -4,6 +4,7 @@
 #define RIPTIDE_BACKEND_CUDA_DRAFT_ATTN_PRIV_CUH
 
 #include "backend/cuda/attn_tile.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 enum {
     DRAFT_THREADS = 128,
@@ -172,6 +173,7 @@ __device__ static inline void draft_store(const draft_attn_params &a, int l, int
 template <int D, int MT>
 __global__ void __launch_bounds__(DRAFT_THREADS) draft_attn_kernel(draft_attn_params a)
 {
+    launch_join();
     using shape = attn_shape<D, 2, 4>;
     using layout = draft_layout<D, MT>;
     extern __shared__ __align__(16) char shared[];
@@ -279,6 +281,7 @@ __device__ static inline void draft_reduce_head(const draft_attn_params &a, int6
 template <int D>
 __global__ void __launch_bounds__(32 * DRAFT_REDUCE_WARPS) draft_reduce_kernel(draft_attn_params a)
 {
+    launch_join();
     constexpr int N = D / 32;
     int64_t head = static_cast<int64_t>(blockIdx.x) * DRAFT_REDUCE_WARPS + (threadIdx.x >> 5);
     if (head >= static_cast<int64_t>(a.L) * a.B * a.H) return;

@@ -1,5 +1,6 @@
 /* One side of the draft's grouped dynamic convolution (ops.h:draft_conv_args). */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/vec_load.cuh"
 
 typedef struct {
@@ -22,6 +23,7 @@ typedef struct {
  * Numbers  f32, tap 0 first, rounded once */
 __global__ void draft_conv_kernel(draft_conv_params p)
 {
+    launch_join();
     int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= p.n) return;
     int quads = p.E / 4, ch = static_cast<int>(i % quads) * 4, n_groups = p.E / p.group;

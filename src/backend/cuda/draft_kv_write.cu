@@ -1,6 +1,7 @@
 /* The draft's context K and V into the ring (ops.h:draft_kv_write_args). */
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/head_norm.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 typedef struct {
     const bf16 *k, *v;
@@ -22,6 +23,7 @@ typedef struct {
  *          later one would race */
 __global__ void __launch_bounds__(32 * HEAD_WARPS) draft_kv_write_kernel(draft_kv_params p)
 {
+    launch_join();
     __shared__ float vectors[HEAD_WARPS][HEAD_MAX];
     int warp = threadIdx.x >> 5, units = 2 * p.G;
     int64_t unit = static_cast<int64_t>(blockIdx.x) * HEAD_WARPS + warp, t = unit / units;

@@ -1,6 +1,7 @@
 /* The drafter's walk (ops.h:draft_select_args), with the policy and the noise of sample. */
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/dequant.cuh"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/sample_rule.cuh"
 
 enum {
@@ -150,6 +151,7 @@ __device__ static inline int select_choose(const select_params &p, const sample_
  * Why      a position's loads do not wait for the choice before it: they are started one ahead */
 __global__ void __launch_bounds__(SELECT_THREADS) draft_select_kernel(select_params p)
 {
+    launch_join();
     __shared__ select_shared s;
     int l = blockIdx.x, c = threadIdx.x >> 5, lane = threadIdx.x & 31;
     int n_draft = min(p.n_draft[l], p.B - 1);

@@ -1,6 +1,7 @@
 /* embed: rows of a table, as exact as the file's own values. */
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/dequant.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 enum { EMBED_THREADS = 128 };
 
@@ -11,6 +12,7 @@ enum { EMBED_THREADS = 128 };
  * Numbers  product and sum of an affine value each rounded in f32, as quant.h says */
 __global__ void embed_kernel(const dequant_table table, const int32_t *ids, float *out, float scale)
 {
+    launch_join();
     int64_t i = int64_t(blockIdx.x) * EMBED_THREADS + threadIdx.x;
     if (i >= table.K) return;
     float v = dequant_table_at(table, ids[blockIdx.y], i);

@@ -1,6 +1,7 @@
 /* Convolution, activation, normalisation and gates of the delta rule (ops.h:gdn_prep_args). */
 #include "backend/cuda/act.cuh"
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vec_load.cuh"
 
@@ -87,6 +88,7 @@ __device__ static inline float gdn_softplus(float x)
  * Numbers  f32, rounded once; a row's sum of squares in one order */
 __global__ void __launch_bounds__(32 * GDN_PREP_WARPS) gdn_prep_kernel(gdn_prep_params p)
 {
+    launch_join();
     int units = 2 * p.Hk + p.Hv + div_up(p.Hv, 32), lane = threadIdx.x & 31;
     int64_t unit = static_cast<int64_t>(blockIdx.x) * GDN_PREP_WARPS + (threadIdx.x >> 5);
     int64_t t = unit / units;
@@ -152,7 +154,7 @@ extern "C" status cuda_gdn_prep(backend *b, const gdn_prep_args *a)
     p.C = 2 * static_cast<int64_t>(a->Hk) * a->dk + static_cast<int64_t>(a->Hv) * a->dv;
     int64_t warps = static_cast<int64_t>(p.T) * (2 * a->Hk + a->Hv + div_up(a->Hv, 32));
     if (warps == 0) return cb->broken;
-    gdn_prep_kernel<<<div_up<int64_t>(warps, GDN_PREP_WARPS), 32 * GDN_PREP_WARPS, 0, cb->stream>>>(
-        p);
+    launch_early(cb->sm == 90, gdn_prep_kernel, dim3(div_up<int64_t>(warps, GDN_PREP_WARPS)),
+                 32 * GDN_PREP_WARPS, 0, cb->stream, p);
     return CUDA_LAUNCHED(cb);
 }

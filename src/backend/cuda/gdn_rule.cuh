@@ -14,6 +14,7 @@
 #ifndef RIPTIDE_BACKEND_CUDA_GDN_RULE_CUH
 #define RIPTIDE_BACKEND_CUDA_GDN_RULE_CUH
 
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vec_load.cuh"
 
@@ -243,6 +244,7 @@ __device__ static inline void gdn_conv_advance(const gdn_params &p, int64_t slot
 template <int NK, bool WANTS_O>
 __global__ void __launch_bounds__(GDN_THREADS) gdn_kernel(gdn_params p)
 {
+    launch_join();
     constexpr int ROWS = gdn_stage<NK>::ROWS;
     __shared__ __align__(16) gdn_stage<NK> stages[2];
     int hv = blockIdx.y, l = blockIdx.z, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;

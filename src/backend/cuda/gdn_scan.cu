@@ -2,6 +2,7 @@
 #include "backend/cuda/act.cuh"
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/gdn_rule.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 enum {
     GDN_NORM_WARPS = 4,
@@ -27,6 +28,7 @@ typedef struct {
  * Numbers  o stays f32 from the rule to the one rounding here */
 __global__ void __launch_bounds__(32 * GDN_NORM_WARPS) gdn_norm_kernel(gdn_norm_params p)
 {
+    launch_join();
     int64_t head = static_cast<int64_t>(blockIdx.x) * GDN_NORM_WARPS + (threadIdx.x >> 5);
     if (head >= p.n_heads || p.row_lane[head / p.Hv] < 0) return;
     int lane = threadIdx.x & 31;
@@ -92,8 +94,8 @@ extern "C" status cuda_gdn_scan(backend *b, const gdn_scan_args *a)
     n.eps = a->eps;
     n.n_heads = n_heads;
     n.Hv = a->Hv, n.dv = a->dv;
-    gdn_norm_kernel<<<div_up<int64_t>(n_heads, GDN_NORM_WARPS), 32 * GDN_NORM_WARPS, 0,
-                      cb->stream>>>(n);
+    launch_early(cb->sm == 90, gdn_norm_kernel, dim3(div_up<int64_t>(n_heads, GDN_NORM_WARPS)),
+                 32 * GDN_NORM_WARPS, 0, cb->stream, n);
     return CUDA_LAUNCHED(cb);
 }
 

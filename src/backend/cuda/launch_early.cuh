@@ -26,6 +26,15 @@ __device__ static inline void launch_next()
 #endif
 }
 
+/* Both at once, at the start of a kernel that reads nothing but what others wrote. It serves the
+ * kernel behind however this one was launched; which are launched early themselves was measured
+ * (bench/notes_cuda.md): blocks that wait take room from those that run. */
+__device__ static inline void launch_join()
+{
+    launch_next();
+    launch_wait();
+}
+
 /* kernel<<<grid, threads, shared, stream>>>(args...), early when is_early. */
 template <typename... Params, typename... Args>
 static inline cudaError_t launch_early(bool is_early, void (*kernel)(Params...), dim3 grid,

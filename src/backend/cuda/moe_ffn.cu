@@ -5,6 +5,7 @@
  * knows only how many tiles there can be. A use's bits do not depend on its place in a tile. */
 #include "backend/cuda/act.cuh"
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/linear_tile_priv.h"
 #include "backend/cuda/reduce.cuh"
 
@@ -73,6 +74,7 @@ __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
     moe_sort_kernel(const int32_t *ids, int n_uses, int X, int K, int columns, int *use_row,
                     int *use, tile_rows *tiles, int *n_tiles)
 {
+    launch_join();
     extern __shared__ int counts[]; /* [32][X], then [X] totals, [X] tiles */
     int *total = counts + MOE_SORT_WARPS * X, *tile_at = total + X;
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -138,6 +140,7 @@ __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
 __global__ void moe_sort_few_kernel(const int32_t *ids, int n_uses, int X, int K, int columns,
                                     int *use_row, int *use, tile_rows *tiles, int *n_tiles)
 {
+    launch_join();
     __shared__ int expert[MOE_FEW], sums[32];
     int e = threadIdx.x, lane = e & 31, warp = e >> 5;
     for (int u = e; u < n_uses; u += blockDim.x) expert[u] = ids[u];
@@ -174,6 +177,7 @@ __global__ void moe_sort_few_kernel(const int32_t *ids, int n_uses, int X, int K
  * Moves    T K rows of E, each way */
 __global__ void moe_gather_kernel(const bf16 *x, const int *use_row, bf16 *sorted, int64_t E)
 {
+    launch_join();
     const uint4 *from = reinterpret_cast<const uint4 *>(x + use_row[blockIdx.x] * E);
     uint4 *to = reinterpret_cast<uint4 *>(sorted + blockIdx.x * E);
     for (int i = threadIdx.x; i < E / 8; i += blockDim.x) to[i] = from[i];
@@ -187,6 +191,7 @@ __global__ void __launch_bounds__(MOE_SUM_THREADS)
     moe_sum_kernel(const float *product, const float *w, const float *shared, const float *gate,
                    float *h, int64_t E, int K)
 {
+    launch_join();
     int64_t t = blockIdx.y, i = int64_t(blockIdx.x) * MOE_SUM_THREADS + threadIdx.x;
     if (i >= E) return;
     float sum = 0.0f;
@@ -236,11 +241,12 @@ static status sort_uses(cuda_backend *cb, moe_pass *s, const int32_t *ids)
     int *n_tiles = scratch_at<int>(cb, s->m.n_tiles);
     int columns = s->tile.columns;
     if (s->n <= MOE_FEW) {
-        moe_sort_few_kernel<<<1, div_up(a->X, 32) * 32, 0, cb->stream>>>(
-            ids, s->n, a->X, a->K, columns, use_row, use, tiles, n_tiles);
+        launch_early(cb->sm == 90, moe_sort_few_kernel, dim3(1), div_up(a->X, 32) * 32, 0,
+                     cb->stream, ids, s->n, a->X, a->K, columns, use_row, use, tiles, n_tiles);
     } else {
-        moe_sort_kernel<<<1, MOE_SORT_WARPS * 32, sort_shared_bytes(a->X), cb->stream>>>(
-            ids, s->n, a->X, a->K, columns, use_row, use, tiles, n_tiles);
+        launch_early(cb->sm == 90, moe_sort_kernel, dim3(1), MOE_SORT_WARPS * 32,
+                     sort_shared_bytes(a->X), cb->stream, ids, s->n, a->X, a->K, columns, use_row,
+                     use, tiles, n_tiles);
     }
     TRY(CUDA_LAUNCHED(cb));
     int most = static_cast<int>(tiles_max(s->n, a->X, columns));
@@ -261,7 +267,8 @@ static status run_gate_up(cuda_backend *cb, const moe_pass *s)
     bool is_x_odd = a->E % 8 != 0 || reinterpret_cast<uintptr_t>(x) % 16 != 0;
     if (s->tile.kernel == PICK_WIDE && !is_x_odd) {
         bf16 *to = scratch_at<bf16>(cb, s->m.x);
-        moe_gather_kernel<<<s->n, 128, 0, cb->stream>>>(x, s->in.x_row, to, a->E);
+        launch_early(cb->sm == 90, moe_gather_kernel, dim3(s->n), 128, 0, cb->stream, x,
+                     s->in.x_row, to, a->E);
         TRY(CUDA_LAUNCHED(cb));
         x = to;
         sorted.x_row = nullptr;
@@ -326,9 +333,10 @@ status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
         TRY(sort_uses(cb, &s, buf_of<int32_t>(a->ids) + int64_t(t) * a->K));
         TRY(run_gate_up(cb, &s));
         TRY(run_down(cb, &s));
-        moe_sum_kernel<<<dim3(div_up(a->E, static_cast<int>(MOE_SUM_THREADS)), s.T),
-                         MOE_SUM_THREADS, 0, cb->stream>>>(
-            scratch_at<float>(cb, s.m.product), buf_of<float>(a->w) + int64_t(t) * a->K,
+        launch_early(
+            cb->sm == 90, moe_sum_kernel,
+            dim3(div_up(a->E, static_cast<int>(MOE_SUM_THREADS)), s.T), MOE_SUM_THREADS, 0,
+            cb->stream, scratch_at<float>(cb, s.m.product), buf_of<float>(a->w) + int64_t(t) * a->K,
             a->s_gate ? scratch_at<float>(cb, s.m.s_product) : nullptr,
             scratch_at<float>(cb, s.m.s_gate), buf_of<float>(a->h) + int64_t(t) * a->E, a->E, a->K);
         TRY(CUDA_LAUNCHED(cb));

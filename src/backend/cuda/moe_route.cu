@@ -1,5 +1,6 @@
 /* moe_route: which experts a row goes to, and with what weight. */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/reduce.cuh"
 
 enum { ROUTE_THREADS = 128 };
@@ -14,6 +15,7 @@ template <int VALUES>
 __global__ void __launch_bounds__(ROUTE_THREADS)
     moe_route_kernel(const float *logits, int32_t *ids, float *w, int T, int X, int K)
 {
+    launch_join();
     int t = blockIdx.x * (ROUTE_THREADS / 32) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
     if (t >= T) return;
     float v[VALUES];
@@ -55,11 +57,11 @@ status cuda_moe_route(backend *b, const moe_route_args *a)
     float *w = buf_of<float>(a->w);
     int grid = div_up<int>(a->T, ROUTE_THREADS / 32);
     if (a->X <= 256) {
-        moe_route_kernel<8>
-            <<<grid, ROUTE_THREADS, 0, cb->stream>>>(logits, ids, w, a->T, a->X, a->K);
+        launch_early(cb->sm == 90, moe_route_kernel<8>, grid, ROUTE_THREADS, 0, cb->stream, logits,
+                     ids, w, a->T, a->X, a->K);
     } else {
-        moe_route_kernel<32>
-            <<<grid, ROUTE_THREADS, 0, cb->stream>>>(logits, ids, w, a->T, a->X, a->K);
+        launch_early(cb->sm == 90, moe_route_kernel<32>, grid, ROUTE_THREADS, 0, cb->stream, logits,
+                     ids, w, a->T, a->X, a->K);
     }
     return CUDA_LAUNCHED(cb);
 }

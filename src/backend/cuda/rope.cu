@@ -1,5 +1,6 @@
 /* Rotation angles (ops.h:rope_table_args): double, as f32 angles cost 3e-5 of the logits. */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 
 typedef struct {
     const int32_t *pos;
@@ -17,6 +18,7 @@ typedef struct {
  * Why      the frequency is made anew for each entry: exp in double is nothing beside a launch */
 __global__ void rope_kernel(rope_params p)
 {
+    launch_join();
     int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= static_cast<int64_t>(p.T) * p.n_pairs) return;
     int j = static_cast<int>(i % p.n_pairs);

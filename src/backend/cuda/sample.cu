@@ -3,6 +3,7 @@
  * second one finishes each row; where the kept ones don't suffice it goes over the row again
  * (sample_pick.cuh). */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/sample_pick.cuh"
 
 enum {
@@ -148,6 +149,7 @@ __device__ static inline void sample_keep(sample_part &part, const float (&z)[SC
  * Numbers  sample_rule.cuh; the winner is exact in double */
 __global__ void __launch_bounds__(SCAN_THREADS) sample_scan_kernel(sample_params p)
 {
+    launch_join();
     __shared__ sample_special special;
     __shared__ float shared[SCAN_THREADS / 32];
     __shared__ sample_choice choices[SCAN_THREADS / 32];
@@ -364,6 +366,7 @@ __device__ static inline sample_total sample_total_of(const sample_part *part, i
  * Numbers  exact: counts, integer masses and a total order; independent of all other rows */
 __global__ void __launch_bounds__(PICK_THREADS) sample_finish_kernel(sample_params p)
 {
+    launch_join();
     extern __shared__ __align__(16) char raw[];
     pick_shared *s = reinterpret_cast<pick_shared *>(raw);
     int m = blockIdx.x;
@@ -402,6 +405,7 @@ __global__ void __launch_bounds__(PICK_THREADS) sample_finish_kernel(sample_para
  * Moves    reads the row twice, as sample_finish_kernel */
 __global__ void __launch_bounds__(PICK_THREADS) sample_top_kernel(sample_params p)
 {
+    launch_join();
     extern __shared__ __align__(16) char raw[];
     pick_shared *s = reinterpret_cast<pick_shared *>(raw);
     int m = blockIdx.x;

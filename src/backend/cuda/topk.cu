@@ -1,6 +1,7 @@
 /* topk: the k largest logits of a row, exact: chunks first, then the chunks' winners. */
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/cuda_pick_priv.h"
+#include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/reduce.cuh"
 
 enum {
@@ -120,6 +121,7 @@ template <int N> __device__ static inline ranked topk_block(ranked (&v)[N], int 
 __global__ void __launch_bounds__(TOPK_THREADS)
     topk_chunk_kernel(const float *logits, int V, int k, float scale, float softcap, ranked *found)
 {
+    launch_join();
     const float *row = logits + int64_t(blockIdx.y) * V;
     int first = blockIdx.x * PICK_TOPK_CHUNK;
     ranked v[TOPK_VALUES];
@@ -144,6 +146,7 @@ template <int N>
 __global__ void __launch_bounds__(TOPK_THREADS)
     topk_merge_kernel(const ranked *found, int n, int k, int32_t *ids, float *vals)
 {
+    launch_join();
     const ranked *row = found + int64_t(blockIdx.x) * n;
     ranked v[N];
 #pragma unroll
