@@ -4,9 +4,9 @@
  * calls that rotate over weights larger than the second-level cache, the floor
  * max(bytes / bandwidth, operations / rate), and the share of it that was reached.
  *
- * Usage: linear_floor [substring of a name [rows]]   (needs a cuda backend)
- * Weights: random codes, MLX 4-bit groups of 64. The floors' bandwidth and rate are the constants
- * below. */
+ * Usage: linear_floor [substring of a name [rows, or -rows for all up to that]]   (needs a cuda
+ * backend) Weights: random codes, MLX 4-bit groups of 64. The floors' bandwidth and rate are the
+ * constants below. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static const int64_t SPREAD_BYTES = 200 << 20; /* weights a graph walks through:
 
 static backend *b;
 static uint64_t next_key = 1;
-static int only_rows;  /* 0 = every count */
+static int only_rows;  /* 0 = every count; -n: up to n */
 static uint8_t *noise; /* NOISE_BYTES of random bytes */
 static const int64_t NOISE_BYTES = 800 << 20;
 
@@ -122,7 +122,8 @@ static double measure(const job *j)
 
 static void report(const job *j, int T)
 {
-    if (only_rows && T != only_rows) return;
+    if (only_rows > 0 && T != only_rows) return;
+    if (only_rows < 0 && T > -only_rows) return;
     double s = measure(j), floor_s = (double)j->bytes / BANDWIDTH;
     if (j->flops / RATE > floor_s) floor_s = j->flops / RATE;
     printf("%-22s %5d rows %9.2f us %7.0f GB/s %7.1f TFLOP/s  floor %8.2f us %5.1f %%\n", j->name,
@@ -181,7 +182,7 @@ static const shape shapes[] = {
     {"35b attn/gdn out", 4, 4096, 1, {2048}, LINEAR_ADD, false, false},
     {"35b head", 4, 2048, 1, {248320}, LINEAR_F32, false, true},
 };
-static const int row_counts[] = {1, 8, 16, 32, 64, 128, 512, 2048};
+static const int row_counts[] = {1, 4, 8, 16, 32, 64, 128, 512, 2048};
 enum { N_ROW_COUNTS = sizeof row_counts / sizeof *row_counts };
 
 static void run_shape(const shape *s)

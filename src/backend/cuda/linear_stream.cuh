@@ -6,16 +6,17 @@
 #include "backend/cuda/linear_tile.cuh"
 #include "backend/cuda/weight_ahead.cuh"
 
-/* Bricks of weights that a lane has under way; divides a slice (cuda_pick_split). */
-__host__ __device__ constexpr int stream_ahead(int bits)
+/* Bricks of weights that a lane has under way; divides a slice (cuda_pick_split). Of 32 rows the
+ * sums take the registers of the others. */
+__host__ __device__ constexpr int stream_ahead(int bits, int nt)
 {
-    return bits >= 8 ? 2 : 4;
+    return bits >= 8 || nt == 4 ? 2 : 4;
 }
 
 template <int NT> struct stream_shape {
     static constexpr int BLOCKS = 4; /* 16-output blocks of a tile, one a warp */
     static constexpr int COLUMNS = 8 * NT, THREADS = 128;
-    static constexpr int PER_PROCESSOR = NT == 1 ? 6 : NT == 2 ? 5 : 4; /* blocks; for registers */
+    static constexpr int PER_PROCESSOR = NT == 1 ? 6 : 5; /* blocks; for registers */
     static constexpr int X_BRICKS = NT <= 2 ? 8 : 4; /* of x in one of the two shared buffers */
     static constexpr int BRICK_BYTES = COLUMNS * TILE_X_ROW_BYTES;
     static constexpr int CHUNK_BYTES = X_BRICKS * BRICK_BYTES;
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
     linear_stream_kernel(const __grid_constant__ tile_args a)
 {
     using S = stream_shape<NT>;
-    constexpr int BRICK = dequant_brick_bytes(BITS, HAS_TWO), AHEAD = stream_ahead(BITS);
+    constexpr int BRICK = dequant_brick_bytes(BITS, HAS_TWO), AHEAD = stream_ahead(BITS, NT);
     extern __shared__ __align__(128) uint8_t shared[];
     launch_next();
     if (a.has_experts) launch_wait(); /* for the tiles */
