@@ -100,7 +100,7 @@ static void put_text_block(json_writer *w, str text)
     json_key(w, "text");
     json_string(w, text);
     json_key(w, "citations");
-    json_null(w);
+    json_raw(w, STR("[]")); /* one client knows no null here */
 }
 
 static void put_thinking_block(json_writer *w, str text, str signature)

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "server/endpoint_priv.h"
 #include "server/fields_priv.h"
+#include "server/item_reference_priv.h"
 #include "server/responses_output_priv.h"
 #include "server/route_priv.h"
 #include "server/sse_priv.h"
@@ -51,6 +52,10 @@ static void parse(generation *g, const json *body, api_error *a)
     if (!generation_check_model(g->server, body, a)) return;
     if (!generation_get_context(g, &x, a)) return;
     if (!find_before(g, body, &before, a)) return;
+    if (item_reference_resolve(&g->server->responses, body, &g->scratch, &body, &e) != ERR_OK) {
+        generation_explain(g, &e, a);
+        return;
+    }
     status s = echo ? responses_request_parse(body, before, &x, &g->scratch, &g->mem, &g->request,
                                               echo, &e)
                     : err_set(&e, ERR_NOMEM, "response", -1, "request");

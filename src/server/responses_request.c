@@ -71,6 +71,39 @@ static status keep_tools(arena *keep, const responses_chat *chat, responses_echo
     return ERR_OK;
 }
 
+/* The tools as text; a function says also what it left out. */
+static status keep_tools_text(arena *keep, const json *tools, str *out, err *e)
+{
+    buf text;
+    json_writer w;
+    *out = STR("null");
+    if (!tools) return ERR_OK;
+    buf_init(&text);
+    json_writer_init(&w, &text);
+    json_open_array(&w);
+    for (const json *tool = tools->first; tool; tool = tool->next) {
+        str type = STR("");
+        buf one;
+        buf_init(&one);
+        json_put_value(&one, tool, JSON_COMPACT);
+        json_to_str(json_get(tool, "type"), &type);
+        if (str_is(type, "function") && one.len > 2) {
+            one.len--; /* the bracket at its end */
+            if (!json_get(tool, "strict")) buf_put_c(&one, ",\"strict\":false");
+            if (!json_get(tool, "parameters")) buf_put_c(&one, ",\"parameters\":null");
+            buf_put_byte(&one, '}');
+        }
+        json_raw(&w, buf_str(&one));
+        if (one.failed) text.failed = true;
+        buf_fini(&one);
+    }
+    json_close_array(&w);
+    char *copy = text.failed ? NULL : arena_copy(keep, text.ptr, text.len);
+    *out = (str){copy, text.len};
+    buf_fini(&text);
+    return copy ? ERR_OK : err_set(e, ERR_NOMEM, "tools", -1, "copy of the request");
+}
+
 static status keep_echo(const json *body, const responses_chat *chat, arena *keep,
                         responses_echo *echo, err *e)
 {
@@ -88,7 +121,7 @@ static status keep_echo(const json *body, const responses_chat *chat, arena *kee
     TRY(keep_tools(keep, chat, echo, e));
     TRY(keep_text(keep, chat->items, &echo->items, e));
     TRY(keep_text(keep, field_find(body, "instructions"), &echo->instructions, e));
-    TRY(keep_text(keep, field_find(body, "tools"), &echo->tools_text, e));
+    TRY(keep_tools_text(keep, field_find(body, "tools"), &echo->tools_text, e));
     TRY(keep_text(keep, field_find(body, "metadata"), &echo->metadata, e));
     TRY(keep_text(keep, field_find(body, "reasoning"), &echo->reasoning, e));
     const json *text = field_find(body, "text");

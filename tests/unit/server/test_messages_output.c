@@ -71,7 +71,7 @@ TEST(blocks_of_a_stream_open_and_close_in_order)
            "'signature':'riptide.hash.");
     expect("'}};\n{'type':'content_block_stop','index':0};\n"
            "{'type':'content_block_start','index':1,'content_block':{'type':'text','text':'',"
-           "'citations':null}};\n"
+           "'citations':[]}};\n"
            "{'type':'content_block_delta','index':1,'delta':{'type':'text_delta','text':'So.'}};\n"
            "{'type':'content_block_stop','index':1};\n"
            "{'type':'content_block_start','index':2,'content_block':{'type':'tool_use','id':"
