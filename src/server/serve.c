@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "server/notify_priv.h"
 #include "server/serve_flags_priv.h"
 #include "server/server.h"
 
@@ -101,6 +102,7 @@ static void print_ready(const server *s)
            "-d '{\"messages\":[{\"role\":\"user\",\"content\":\"What is 12 + 30?\"}]}'\n",
            url, s->opt.access.key.len ? " -H \"Authorization: Bearer $RIPTIDE_API_KEY\"" : "");
     fflush(stdout);
+    notify_send("READY=1");
 }
 
 /* Every connection is a file: take as many as the system lets us, and no more connections. */

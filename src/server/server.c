@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "server/endpoint_priv.h"
+#include "server/notify_priv.h"
 #include "server/route_priv.h"
 
 enum {
@@ -216,6 +217,7 @@ static void begin_stop(server *s)
         generation_cancel_all(s);
         return;
     }
+    notify_send("STOPPING=1");
     if (s->n_generations > 0)
         log_event(LOG_INFO, "stop", "running=%d grace_ms=%lld, again to stop at once",
                   s->n_generations, (long long)s->opt.grace_ms);

@@ -7,6 +7,7 @@ import math
 import os
 import pty
 import select
+import socket
 import struct
 import subprocess
 import tempfile
@@ -181,10 +182,10 @@ def _(tmp):
 
 
 @contextlib.contextmanager
-def server(*args):
+def server(*args, env=None):
     """riptide serve on a free port."""
     p = subprocess.Popen([RIPTIDE, "serve", "--backend", "cpu", "--port", "0", "--max-context", "2K", *args],
-                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV)
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**ENV, **(env or {})})
     try:
         line = p.stdout.readline().decode()
         assert line.startswith("Ready"), line
@@ -230,6 +231,17 @@ def _(tmp):
     assert code == 1 and "riptide serve" in err, err
     code, out, err = call("pi", "--port", "0", env=env)
     assert code == 2 and "--port" in err, err
+
+
+@case("the service manager is told when serving begins and ends")
+def _(tmp):
+    path = os.path.join(tmp, "manager")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(60)
+        with server(env={"NOTIFY_SOCKET": path}):
+            assert manager.recv(100) == b"READY=1"
+        assert manager.recv(100) == b"STOPPING=1"
 
 
 @case("commands, flags and their words are completed")
