@@ -1,3 +1,4 @@
+/* tags: slow */
 #include "engine/memory_plan.h"
 
 #include "base/mem.h"
