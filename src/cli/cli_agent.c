@@ -78,7 +78,7 @@ int command_agent(int argc, char **argv)
     agent_server server;
     agent_setup setup;
     err e = {0};
-    int n_own, n_rest;
+    int n_own = 0, n_rest = 0;
     char usage[160];
     arena_init(&a, 0);
     char **own = arena_new_array(&a, (size_t)argc + 1, sizeof *own);
