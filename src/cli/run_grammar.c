@@ -19,8 +19,7 @@ status run_grammar_open(run_grammar *g, const run_flags *f, arena *a, err *e)
     str text;
     *g = (run_grammar){0};
     if (!!f->json_schema + !!f->grammar + !!f->regex > 1)
-        return err_set(e, ERR_INVALID, "--json-schema", -1,
-                       "give one of --json-schema, --grammar, --regex");
+        return err_set(e, ERR_INVALID, "--json-schema, --grammar, --regex", -1, "give one of them");
     if (f->json_schema) return read_schema(g, f->json_schema, a, e);
     if (f->regex) return grammar_open_regex(&g->grammar, str_from(f->regex), e);
     if (!f->grammar) return ERR_OK;

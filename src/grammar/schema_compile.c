@@ -100,7 +100,7 @@ static void flatten(schema_compiler *c, const json *s, schema_flat *f, int depth
     for (int i = 0; i < f->n; i++)
         if (f->plain[i] == s) return;
     if (depth > IN_PLACE_MOST) {
-        schema_refuse(c, ERR_INVALID, s, NULL, "references that lead back to themselves");
+        schema_refuse(c, ERR_INVALID, s, NULL, "refers back to itself, or on and on too deeply");
         return;
     }
     flatten_object(c, s, f, depth);

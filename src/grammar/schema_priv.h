@@ -23,7 +23,7 @@ enum {
 };
 
 /* Most schemas that hold at once for one value, most nested values, most sets compiled. */
-enum { SCHEMA_SET_MOST = 256, SCHEMA_DEPTH_MOST = 200, SCHEMA_WORK_MOST = 200000 };
+enum { SCHEMA_SET_MOST = 256, SCHEMA_DEPTH_MOST = 200, SCHEMA_WORK_MOST = 60000 };
 
 /* Schemas that must all hold, in the order found; none: anything. */
 typedef struct {

@@ -85,7 +85,12 @@ static uint32_t strict_parameters(schema_compiler *c, const json *parameters, ui
     for (const json *p = properties ? properties->first : NULL; p; p = p->next) {
         bool is_odd = json_get_str(properties, p->key) != p; /* of two alike the last counts */
         for (size_t i = 0; i < p->key.len; i++) is_odd |= strchr("<>\n", p->key.ptr[i]) != NULL;
-        if (is_odd || n == PARAMETERS_MOST)
+        if (n == PARAMETERS_MOST) {
+            schema_refuse(c, ERR_UNSUPPORTED, parameters, "properties",
+                          "more than 1,000 parameters");
+            return next;
+        }
+        if (is_odd)
             schema_refuse(c, ERR_UNSUPPORTED, p, NULL, "a parameter's name that no tag can hold");
         else
             list[n++] = p;
@@ -129,6 +134,11 @@ static uint32_t call(schema_compiler *c, const json *function, bool is_strict, u
     str name = json_get(function, "name")->text;
     const json *parameters = json_get(function, "parameters");
     uint32_t end = text_before(c, CLOSE_CALL, next);
+    for (size_t i = 0; i < name.len; i++)
+        if (strchr("<>\"\n", name.ptr[i])) {
+            graph_fail(c->g, ERR_INVALID, "tools", "a function's name with <, >, \" or a line end");
+            return GRAPH_NEVER;
+        }
     if (!json_is(parameters, JSON_OBJECT)) parameters = &nothing;
     snprintf(prefix, sizeof prefix, "%.*s", STR_ARG(name));
     schema_doc_init(&c->doc, parameters);

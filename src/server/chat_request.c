@@ -25,9 +25,21 @@ static status check_modalities(const json *body, err *e)
     return ERR_OK;
 }
 
+/* What would change the answer, unless it is said to do nothing: 0 or an empty list. */
+static status refuse_effect(const json *body, const char *name, err *e)
+{
+    double number;
+    const json *v = field_find(body, name);
+    if (!v || (json_is(v, JSON_ARRAY) && v->n == 0)) return ERR_OK;
+    if (json_is(v, JSON_NUMBER) && json_to_double(v, &number) && number == 0) return ERR_OK;
+    return err_set(e, ERR_UNSUPPORTED, name, -1, "is not supported");
+}
+
 static status check_unsupported(const json *body, err *e)
 {
     TRY(check_modalities(body, e));
+    TRY(refuse_effect(body, "stop_token_ids", e));
+    TRY(refuse_effect(body, "min_tokens", e));
     TRY(refuse_member(body, "audio", "there is no audio output", e));
     TRY(refuse_member(body, "functions", "is the old form; use \"tools\"", e));
     return refuse_member(body, "function_call", "is the old form; use \"tool_choice\"", e);

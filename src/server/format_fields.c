@@ -18,10 +18,11 @@ static status set_form(answer_format *f, answer_form form, const char *field, er
 static status parse_format(const json *format, const char *field, bool is_strict, answer_format *f,
                            err *e)
 {
-    str type = STR("text");
+    str type = STR("");
     const json *holder = format, *inner = NULL, *schema = NULL;
     if (!format) return ERR_OK;
     TRY(field_str(format, "type", &type, e));
+    if (type.len == 0) return err_set(e, ERR_INVALID, field, -1, "has no \"type\"");
     if (str_is(type, "text")) return ERR_OK;
     bool is_object = str_is(type, "json_object");
     if (!is_object && !str_is(type, "json_schema"))

@@ -107,6 +107,18 @@ TEST(what_cannot_be_is_named_with_its_tool)
                    &e),
         ERR_UNSUPPORTED);
     assert_string_equal(e.where, "f#/anyOf");
+    CHECK_STATUS(open_tools(&g, "[{'type':'function','function':{'name':'</function>'}}]", w, &e),
+                 ERR_INVALID);
+    assert_string_equal(e.where, "tools");
+    buf many;
+    buf_init(&many);
+    buf_put_c(&many, "[{'function':{'name':'f','parameters':{'properties':{");
+    for (int i = 0; i <= 1000; i++) buf_printf(&many, "%s'p%d':{}", i ? "," : "", i);
+    buf_put_c(&many, "}}}}]");
+    buf_put_byte(&many, 0);
+    CHECK_STATUS(open_tools(&g, buf_str(&many).ptr, w, &e), ERR_UNSUPPORTED);
+    assert_string_equal(e.where, "f#/properties");
+    buf_fini(&many);
     w.only = STR("missing");
     CHECK_STATUS(open_tools(&g, TOOLS, w, &e), ERR_INVALID);
     w.least = 2;
