@@ -36,7 +36,8 @@ SANITIZER = {
 REPORT = re.compile(r"^(==\d+==ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|.*: runtime error:)", re.M)
 
 Case = collections.namedtuple("Case", "name state detail")  # state: ok, failed, skipped
-Job = collections.namedtuple("Job", "path command timeout is_fast is_oracle")
+# has_one_thread: two of them can run at a time.
+Job = collections.namedtuple("Job", "path command timeout is_fast is_oracle has_one_thread")
 
 
 def first_line(path):
@@ -62,7 +63,8 @@ def c_jobs(build):
                 words, timeout = tag_of(os.path.join(ROOT, source))
                 is_fast = "fast" in words or (folder != "tests/model" and "slow" not in words)
                 yield Job(source, [os.path.join(build, source[:-2])],
-                          timeout or (FAST_TIMEOUT if is_fast else SLOW_TIMEOUT), is_fast, False)
+                          timeout or (FAST_TIMEOUT if is_fast else SLOW_TIMEOUT), is_fast, False,
+                          is_fast)
 
 
 def oracle_jobs():
@@ -77,7 +79,8 @@ def oracle_jobs():
             continue
         interpreter = python if name.endswith(".py") else "sh"
         path = "tests/oracle/" + name
-        yield Job(path, [interpreter, path], timeout or SLOW_TIMEOUT, False, True)
+        yield Job(path, [interpreter, path], timeout or SLOW_TIMEOUT, False, True,
+                  "one-thread" in words)
 
 
 def tag_of_script(path):
@@ -240,11 +243,12 @@ def main():
 
     total = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        fast = [pool.submit(run_job, j, options.build, options.filter) for j in jobs if j.is_fast]
-        for future in fast:  # in the order of their names, whichever ends first
+        pairs = [pool.submit(run_job, j, options.build, options.filter)
+                 for j in jobs if j.has_one_thread]
+        for future in pairs:  # in the order of their names, whichever ends first
             report(*future.result(), total)
     for job in jobs:  # one by one: these measure, or take both cores
-        if not job.is_fast:
+        if not job.has_one_thread:
             report(*run_job(job, options.build, options.filter), total)
     print("%d passed, %d failed, %d skipped" % (total["ok"], total["failed"], total["skipped"]))
     return 1 if total["failed"] or total["ok"] == 0 else 0

@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: one-thread
 # Our GGUF files as others read them: npm @huggingface/gguf for the tables, node-llama-cpp (llama.cpp)
 # for what the model says.
 # tags: timeout=600

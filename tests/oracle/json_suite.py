@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tags: one-thread
 """The JSON reader and writer against the JSON parsing suite and against Python's json module.
 
 y_ vectors of the suite must be taken and n_ vectors refused, all of them. Where both sides take a

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Identity rule over every way that the engine computes an answer: `riptide bench oracle`, short.
-# tags: timeout=600
+# tags: timeout=600 one-thread
 cd "${RIPTIDE_ROOT:-.}" || exit 1
 riptide=${RIPTIDE_BUILD:-build}/riptide
 "$riptide" bench oracle --model models/mini-dense --kv-format int8 --tokens 16 --prompt 130 --threads 1 || code=1

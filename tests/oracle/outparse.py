@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# tags: timeout=300
+# tags: timeout=300 one-thread
 """Round trips of tool calls: jinja2 renders a turn with the model's template, outparse reads it.
 
     tests/oracle/outparse.py [--build DIR] [--template FILE] [--cases N] [--seed N]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tags: one-thread
 """The tools that judge the repository must themselves say no: each rule is broken once in a small
 tree of its own, and the runner is given programs that fail, crash, hang and skip."""
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# tags: timeout=120
+# tags: timeout=120 one-thread
 """Random schemas and values: the automaton and our judge against the npm package ajv.
 
 Values that ajv calls valid must be accepted by the automaton in some order of their properties, the

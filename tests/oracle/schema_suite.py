@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tags: one-thread
 """The JSON Schema compiler and judge against the official JSON Schema test suite (Debian's
 libtest-json-schema-acceptance-perl).
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# tags: timeout=300
+# tags: timeout=300 one-thread
 """Compare chat/template.h with python3-jinja2, byte for byte.
 
     tests/oracle/template.py [--build DIR] [--templates DIR ...] [--configs DIR ...] [--fetch DIR]

@@ -128,7 +128,7 @@ static void head_sum_weigh(head_sum *s, int n, int D)
 
 /* Row t, KV head g: blocks of OPS_BLOCK positions in ascending order; a K or V vector is read
  * once for all the query heads that share it. */
-static void attn_group(const attn_args *a, int64_t t, int g, head_sum *heads, float *vec)
+REF_HOT static void attn_group(const attn_args *a, int64_t t, int g, head_sum *heads, float *vec)
 {
     int D = a->D, n_heads = a->H / a->G;
     int slot = ref_i32(a->rows.lane_slot)[ref_i32(a->rows.row_lane)[t]];
