@@ -53,6 +53,9 @@ status prefill_take(generation_request *r, const chat_context *x, arena *a, err 
     for (const json *m = list->first; m; m = m->next) last = m;
     if (last) json_to_str(json_get(last, "role"), &role);
     if (!str_is(role, "assistant")) return ERR_OK;
+    if (list->n == 1)
+        return err_set(e, ERR_INVALID, "messages", -1,
+                       "the assistant's message has none before it that it would answer");
     json_to_str(json_get(last, "content"), &text);
     TRY(check(r, x, last, text, e));
     const json *rest = without_last(a, list);

@@ -12,8 +12,8 @@
  * text is only left out. Everything lives in `a` or borrows from the request.
  *
  * Returns  UNSUPPORTED for one that calls or reasons, or when this answer would begin with
- *          reasoning or has a form of its own; INVALID for white space at its end, behind which no
- *          word begins as the model writes it; NOMEM */
+ *          reasoning or has a form of its own; INVALID for one without another before it, and for
+ *          white space at its end, behind which no word begins as the model writes it; NOMEM */
 status prefill_take(generation_request *r, const chat_context *x, arena *a, err *e);
 
 #endif

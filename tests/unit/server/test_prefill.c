@@ -6,21 +6,26 @@
 static chat_fixture fixture, *const f = &fixture;
 static err last;
 
-/* The request of the answer to "Hi" that goes on from `message`; `more` are further members. */
-static status read_request(const char *more, const char *message, generation_request *r)
+static status read_body(const char *text, generation_request *r)
 {
     policy defaults = policy_neutral();
     chat_context x = {.defaults = &defaults,
                       .V = 4096,
                       .choices_max = 64,
                       .caps = template_get_caps(f->s.template)};
+    last = (err){0};
+    return messages_request_parse(chat_parse(&f->mem, text), &x, true, &f->mem, r, &last);
+}
+
+/* The request of the answer to "Hi" that goes on from `message`; `more` are further members. */
+static status read_request(const char *more, const char *message, generation_request *r)
+{
     char text[1000];
     snprintf(text, sizeof text,
              "{'max_tokens':1,%s'messages':[{'role':'user','content':'Hi'},{'role':'assistant',"
              "'content':%s}]}",
              more, message);
-    last = (err){0};
-    return messages_request_parse(chat_parse(&f->mem, text), &x, true, &f->mem, r, &last);
+    return read_body(text, r);
 }
 
 TEST(the_last_message_of_the_assistant_begins_the_answer)
@@ -69,6 +74,12 @@ TEST(what_cannot_be_gone_on_with_is_refused)
             fail_msg("%s: %s at \"%s\"", bad[i].message, status_name(s), last.where);
         assert_int_equal(r.n, 77);
     }
+    generation_request r = {.n = 77};
+    CHECK_STATUS(
+        read_body("{'max_tokens':1,'messages':[{'role':'assistant','content':'The'}]}", &r),
+        ERR_INVALID);
+    assert_string_equal(last.where, "messages");
+    assert_int_equal(r.n, 77);
     chat_end(f);
 }
 
