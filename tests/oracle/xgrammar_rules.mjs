@@ -39,6 +39,7 @@ function isIntegerStart(text, [low, high], all) {
 
 const isCounted = (s) => 'minLength' in s || 'maxLength' in s;
 const isNumber = (at, c) => at.kind === 'number' || (at.kind === 'value' && /[-0-9]/.test(c));
+const endsNumber = (c) => /^[,}\]]?$/.test(c);
 const isBounded = (s) => may(s, 'integer') && bounds(s).some(Number.isFinite);
 
 // Whether an alternative goes on with c, or, where c ends numbers, can end.
@@ -98,7 +99,7 @@ export const RULES = [
   {
     name: 'minus zero',
     why: 'ours takes -0 for an integer, as the specification does; theirs only for a number',
-    holds: (at, c, isOurs) => isOurs && isNumber(at, c) && at.body + c === '-0' &&
+    holds: (at, c, isOurs) => isOurs && isNumber(at, c) && (endsNumber(c) ? at.body : at.body + c) === '-0' &&
       at.leaves.some((s) => may(s, 'integer') && isIntegerStart('-0', bounds(s), true)),
   },
   {
