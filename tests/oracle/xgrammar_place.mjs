@@ -56,7 +56,7 @@ function element(s, index) {
 // text    bytes as a string of chars 0 to 255, a prefix of a compact JSON value
 // Returns { kind, body, leaves }: kind is 'string', 'name', 'number', 'value' (none has begun) or
 //         'other'; body the chars of it so far; leaves the alternatives for this value, for a name
-//         those of its object. Within a value that must be one of some constants also
+//         those of its object. Within a value (or string) that must be one of some constants also
 //         { constants, written }: their texts, and what there is of it. again: for each open member
 //         with a declared name, { schemas, written }: what additional ones may be, and its text
 export function place(root, text) {
@@ -120,7 +120,8 @@ export function place(root, text) {
     }
   }
   const isOpen = ['string', 'name', 'number', 'value'].includes(kind);
-  const fixed = [...stack, { leaves: now, whole: start }].find((v) => v.leaves.length > 0 && v.leaves.every(isConstant));
+  const open = now.filter((s) => kind !== 'string' || isConstant(s) || may(s, 'string'));
+  const fixed = [...stack, { leaves: open, whole: start }].find((v) => v.leaves.length > 0 && v.leaves.every(isConstant));
   return {
     kind: isOpen ? kind : 'other', body: isOpen ? body : '', leaves: kind === 'name' ? stack.at(-1).leaves : now,
     ...(fixed && { constants: fixed.leaves.flatMap(constantTexts), written: text.slice(fixed.whole) }),

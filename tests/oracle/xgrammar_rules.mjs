@@ -91,7 +91,7 @@ export const RULES = [
   },
   {
     name: 'constants',
-    why: 'once a constant begins another, theirs may take its last character again; ours writes none but the constants',
+    why: 'where one constant begins another, theirs may end any of them with its last characters; ours has none but the constants',
     holds: (at, c, isOurs) => !isOurs && at.constants?.some((t) => t.startsWith(at.written)) &&
       c !== '' && !(/[,}\]]/.test(c) && at.constants.includes(at.written)) &&
       !at.constants.some((t) => t.startsWith(at.written + c)),
