@@ -1,57 +1,13 @@
 /* One request to a server that may not be there: what does it serve? */
-#include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/agent_priv.h"
+#include "hub/http_fetch.h"
 
-enum { WAIT_S = 5, REPLY_MAX = 1 << 20 };
-
-static int connect_to(const char *host, int port, char *why, size_t n_why)
-{
-    char service[16];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-    struct timeval wait = {.tv_sec = WAIT_S};
-    int fd = -1;
-    snprintf(service, sizeof service, "%d", port);
-    int r = getaddrinfo(host, service, &hints, &list);
-    if (r != 0) snprintf(why, n_why, "%s", gai_strerror(r));
-    for (struct addrinfo *at = list; at && fd < 0; at = at->ai_next) {
-        fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
-        if (fd < 0) continue;
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
-        if (connect(fd, at->ai_addr, at->ai_addrlen) == 0) break;
-        snprintf(why, n_why, "%s", strerror(errno));
-        close(fd);
-        fd = -1;
-    }
-    if (list) freeaddrinfo(list);
-    return fd;
-}
-
-/* Send all of `text` and read to the end. */
-static bool exchange(int fd, str text, buf *reply)
-{
-    while (text.len > 0) {
-        ssize_t n = send(fd, text.ptr, text.len, MSG_NOSIGNAL);
-        if (n <= 0) return false;
-        text = str_skip(text, (size_t)n);
-    }
-    for (char piece[4096];;) {
-        ssize_t n = recv(fd, piece, sizeof piece, 0);
-        if (n < 0) return false;
-        if (n == 0) return !reply->failed;
-        buf_put(reply, piece, (size_t)n);
-        if (reply->failed || reply->len > REPLY_MAX) return false;
-    }
-}
+enum { WAIT_MS = 5000, REPLY_MAX = 1 << 20 };
 
 static status read_model(arena *a, str body, const char *where, agent_server *out, err *e)
 {
@@ -67,48 +23,56 @@ static status read_model(arena *a, str body, const char *where, agent_server *ou
     return out->model ? ERR_OK : err_set(e, ERR_NOMEM, where, -1, "name of the model");
 }
 
-static status read_reply(arena *a, str reply, const char *where, agent_server *out, err *e)
+static status take_bytes(void *ctx, const uint8_t *bytes, size_t n, err *e)
 {
-    int64_t code = 0, at = str_find(reply, STR("\r\n\r\n"), 0);
-    if (!str_starts(reply, STR("HTTP/1.")) || at < 12 ||
-        !str_to_int64(str_slice(reply, 9, 12), &code))
-        return err_set(e, ERR_FORMAT, where, -1, "is no riptide server");
-    if (code == 401)
+    buf *reply = ctx;
+    buf_put(reply, bytes, n);
+    return reply->failed ? err_set(e, ERR_FORMAT, "server", -1, "gave no whole answer") : ERR_OK;
+}
+
+/* The body of what it says of its models. */
+static status ask(const char *url, const char *where, const char *key, buf *reply, err *e)
+{
+    http_fetch *http = NULL;
+    http_head head;
+    bool is_passing;
+    err why = {0};
+    http_request q = {.url = url,
+                      .token = key,
+                      .from = -1,
+                      .timeout_ms = WAIT_MS,
+                      .is_direct = true,
+                      .on_bytes = take_bytes,
+                      .ctx = reply};
+    TRY(http_fetch_open(&http, e));
+    status s = http_fetch_get(http, &q, &head, &is_passing, &why);
+    http_fetch_close(http);
+    if (s == ERR_IO && is_passing)
+        return err_set(e, s, where, -1, "%s; is `riptide serve` running there?", why.msg);
+    if (s == ERR_IO) return err_set(e, ERR_FORMAT, where, -1, "is no riptide server: %s", why.msg);
+    if (s != ERR_OK) return err_set(e, s, where, -1, "%s", why.msg);
+    if (head.code == 401)
         return err_set(e, ERR_INVALID, "--api-key", -1, "is missing or wrong for %s", where);
-    if (code != 200) return err_set(e, ERR_FORMAT, where, -1, "answered %lld", (long long)code);
-    return read_model(a, str_skip(reply, (size_t)at + 4), where, out, e);
+    return head.code == 200 ? ERR_OK : err_set(e, ERR_FORMAT, where, -1, "answered %d", head.code);
 }
 
 status agent_find_server(arena *a, const char *host, int port, const char *key, agent_server *out,
                          err *e)
 {
-    char why[200] = "no address";
-    buf url, request, reply;
-    bool is_v6 = strchr(host, ':') != NULL;
-    buf_init(&url);
-    buf_init(&request);
+    char url[512];
+    bool has_key = key && key[0], is_v6 = strchr(host, ':') != NULL;
+    int n = snprintf(url, sizeof url, is_v6 ? "http://[%s]:%d" : "http://%s:%d", host, port);
+    if (n > (int)(sizeof url - sizeof "/v1/models"))
+        return err_set(e, ERR_INVALID, "--host", -1, "is too long");
+    agent_server s = {.url = arena_copy(a, url, (size_t)n), .key = has_key ? key : "riptide"};
+    if (!s.url) return err_set(e, ERR_NOMEM, "server", -1, "address");
+    memcpy(url + n, "/v1/models", sizeof "/v1/models");
+    buf reply;
     buf_init(&reply);
-    buf_printf(&url, is_v6 ? "http://[%s]:%d" : "http://%s:%d", host, port);
-    buf_printf(&request, "GET /v1/models HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n",
-               url.failed ? "" : url.ptr + strlen("http://"));
-    if (key && key[0]) buf_printf(&request, "Authorization: Bearer %s\r\n", key);
-    buf_put_c(&request, "\r\n");
-    agent_server s = {.key = key && key[0] ? key : "riptide"};
-    if (!url.failed) s.url = arena_copy(a, url.ptr, url.len);
-    status st = s.url && !request.failed ? ERR_OK : err_set(e, ERR_NOMEM, "server", -1, "request");
-    if (st == ERR_OK) {
-        int fd = connect_to(host, port, why, sizeof why);
-        if (fd < 0)
-            st = err_set(e, ERR_IO, s.url, -1, "%s; is `riptide serve` running there?", why);
-        else if (!exchange(fd, buf_str(&request), &reply))
-            st = err_set(e, ERR_IO, s.url, -1, "gave no whole answer");
-        else
-            st = read_reply(a, buf_str(&reply), s.url, &s, e);
-        if (fd >= 0) close(fd);
-    }
-    if (st == ERR_OK) *out = s;
+    reply.limit = REPLY_MAX;
+    status st = ask(url, s.url, has_key ? key : NULL, &reply, e);
+    if (st == ERR_OK) st = read_model(a, buf_str(&reply), s.url, &s, e);
     buf_fini(&reply);
-    buf_fini(&request);
-    buf_fini(&url);
+    if (st == ERR_OK) *out = s;
     return st;
 }

@@ -8,7 +8,7 @@
 
 #include "hub/cache_dir_priv.h"
 #include "hub/digest_priv.h"
-#include "hub/http_fetch_priv.h"
+#include "hub/http_fetch.h"
 
 /* What all files of one call share. */
 typedef struct {

@@ -1,4 +1,4 @@
-#include "hub/http_fetch_priv.h"
+#include "hub/http_fetch.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -235,7 +235,7 @@ static void set_up(http_fetch *h, transfer *t, const char *url, struct curl_slis
     curl_easy_setopt(c, CURLOPT_HEADERDATA, t);
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
-    if (is_loopback(url)) curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
+    if (q->is_direct || is_loopback(url)) curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
     if (q->from >= 0) {
         snprintf(range, sizeof range, "%lld-%lld", (long long)q->from, (long long)q->to - 1);
         curl_easy_setopt(c, CURLOPT_RANGE, range);

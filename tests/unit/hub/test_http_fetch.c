@@ -1,5 +1,5 @@
 /* Redirects and the heads of answers. */
-#include "hub/http_fetch_priv.h"
+#include "hub/http_fetch.h"
 #include "hub_server.h"
 
 typedef struct {

@@ -1,9 +1,10 @@
 /* http_fetch: GET of one address, with redirects, a range and checks of what comes; no retries.
  *
  * Only http and https, also behind a redirect, and never from https to http. The token goes to the
- * origin of the first address only. Proxies are taken from the environment, not for loopback. */
-#ifndef RIPTIDE_HUB_HTTP_FETCH_PRIV_H
-#define RIPTIDE_HUB_HTTP_FETCH_PRIV_H
+ * origin of the first address only. Proxies are taken from the environment, not for loopback.
+ * Thread: one at a time for each http_fetch. */
+#ifndef RIPTIDE_HUB_HTTP_FETCH_H
+#define RIPTIDE_HUB_HTTP_FETCH_H
 
 #include "base/err.h"
 #include "base/str.h"
@@ -27,6 +28,7 @@ typedef struct {
     int64_t from, to;  /* bytes [from, to), or from < 0: everything */
     int timeout_ms;    /* without a connection, and (in whole seconds) without a byte */
     int total_ms;      /* of one answer; 0: no limit */
+    bool is_direct;    /* by no proxy */
     /* Called once before the body of a 200 or 206, also when that is empty; a failure ends it. */
     status (*on_head)(void *ctx, const http_head *h, err *e);
     status (*on_bytes)(void *ctx, const uint8_t *bytes, size_t n, err *e);
