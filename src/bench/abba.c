@@ -82,10 +82,8 @@ static status print_json(const char *const commands[2], const abba_result *r, er
     json_close_array(&w);
     put_result(&w, r);
     json_close_object(&w);
-    status s = out.failed ? err_set(e, ERR_NOMEM, "abba", -1, "record") : ERR_OK;
-    if (s == ERR_OK) printf("%.*s\n", (int)out.len, out.ptr);
-    buf_fini(&out);
-    return s;
+    buf_put_byte(&out, '\n');
+    return bench_print_record(&out, e);
 }
 
 /* The shell command of a side. */

@@ -51,6 +51,23 @@ int bench_fail(const char *command, const err *e)
     return 1;
 }
 
+status bench_print_record(buf *record, err *e)
+{
+    status s = ERR_OK;
+    if (record->failed)
+        s = err_set(e, ERR_NOMEM, "output", -1, "out of memory");
+    else if (fwrite(record->ptr, 1, record->len, stdout) != record->len || fflush(stdout) != 0)
+        s = err_set(e, ERR_IO, "standard output", -1, "write failed");
+    buf_fini(record);
+    return s;
+}
+
+int bench_by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 int bench_command(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";

@@ -2,6 +2,7 @@
 #ifndef RIPTIDE_BENCH_BENCH_PRIV_H
 #define RIPTIDE_BENCH_BENCH_PRIV_H
 
+#include "base/buf.h"
 #include "base/option.h"
 
 /* argv[0] = the subcommand. Return the exit status. */
@@ -18,5 +19,11 @@ int bench_score(int argc, char **argv);
 int bench_parse(const option_row *rows, const char *usage, int argc, char **argv);
 /* Print the error to standard error; returns 1. */
 int bench_fail(const char *command, const err *e);
+/* Print a --json record to standard output and give its memory back.
+ *
+ * Returns  NOMEM for one that did not fit into memory; IO */
+status bench_print_record(buf *record, err *e);
+/* For qsort of doubles, ascending. */
+int bench_by_value(const void *a, const void *b);
 
 #endif

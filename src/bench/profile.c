@@ -77,13 +77,7 @@ static status print_json(const profile_context *x, const profile_record *rec, er
     buf out;
     buf_init(&out);
     profile_json(x, rec->prefill, rec->n_prefill, rec->decode, rec->n_decode, &out);
-    status s = ERR_OK;
-    if (out.failed)
-        s = err_set(e, ERR_NOMEM, "output", -1, "out of memory");
-    else if (fwrite(out.ptr, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
-        s = err_set(e, ERR_IO, "standard output", -1, "write failed");
-    buf_fini(&out);
-    return s;
+    return bench_print_record(&out, e);
 }
 
 static status run(const profile_flags *f, arena *a, err *e)

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "bench/bench_priv.h"
 #include "bench/profile_priv.h"
 #include "engine/engine_cycle.h"
 
@@ -206,12 +207,6 @@ static status step(profiler *p, int lanes, profile_decode *out)
     return ERR_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static status time_cycles(profiler *p, int lanes, profile_decode *out)
 {
     double *ms = mem_new_array((size_t)p->r->tokens, sizeof *ms);
@@ -224,7 +219,7 @@ static status time_cycles(profiler *p, int lanes, profile_decode *out)
         out->mean_ms += ms[n];
     }
     if (s == ERR_OK) {
-        qsort(ms, (size_t)n, sizeof *ms, by_value);
+        qsort(ms, (size_t)n, sizeof *ms, bench_by_value);
         out->cycle_ms = ms[n / 2];
         out->mean_ms /= n;
         out->n_cycles = n;

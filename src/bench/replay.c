@@ -71,7 +71,7 @@ static void put_row(json_writer *w, const replay_row *r)
     json_close_object(w);
 }
 
-static status print_json(const replay_request *r, const replay_record *rec)
+static status print_json(const replay_request *r, const replay_record *rec, err *e)
 {
     buf out;
     json_writer w;
@@ -95,10 +95,8 @@ static status print_json(const replay_request *r, const replay_record *rec)
     json_key(&w, "same_output");
     json_bool(&w, rec->is_same);
     json_close_object(&w);
-    status s = out.failed ? ERR_NOMEM : ERR_OK;
-    if (s == ERR_OK) printf("%.*s\n", (int)out.len, out.ptr);
-    buf_fini(&out);
-    return s;
+    buf_put_byte(&out, '\n');
+    return bench_print_record(&out, e);
 }
 
 static status run(const replay_flags *f, arena *a, replay_record *rec, err *e)
@@ -111,8 +109,8 @@ static status run(const replay_flags *f, arena *a, replay_record *rec, err *e)
     TRY(replay_run(&r, rec, f->as_json ? NULL : print_row, e));
     if (!f->as_json)
         print_end(rec);
-    else if (print_json(&r, rec) != ERR_OK)
-        return err_set(e, ERR_NOMEM, "agent-replay", -1, "record");
+    else
+        TRY(print_json(&r, rec, e));
     return rec->is_same ? ERR_OK
                         : err_set(e, ERR_INVALID, "outputs", -1, "differ with the prompt cache");
 }

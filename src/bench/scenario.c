@@ -64,7 +64,7 @@ static void put_metrics(json_writer *w, const scenario_record *rec)
     json_int(w, rec->accepted);
 }
 
-static status print_json(const scenario_request *r, const scenario_record *rec)
+static status print_json(const scenario_request *r, const scenario_record *rec, err *e)
 {
     buf out;
     json_writer w;
@@ -84,10 +84,8 @@ static status print_json(const scenario_request *r, const scenario_record *rec)
     json_double(&w, r->scale);
     put_metrics(&w, rec);
     json_close_object(&w);
-    status s = out.failed ? ERR_NOMEM : ERR_OK;
-    if (s == ERR_OK) printf("%.*s\n", (int)out.len, out.ptr);
-    buf_fini(&out);
-    return s;
+    buf_put_byte(&out, '\n');
+    return bench_print_record(&out, e);
 }
 
 static status run(const backend_flags *f, arena *a, scenario_record *rec, err *e)
@@ -98,9 +96,7 @@ static status run(const backend_flags *f, arena *a, scenario_record *rec, err *e
     TRY(scenario_run(&r, rec, f->as_json ? NULL : print_metric, e));
     for (int i = 0; i < rec->n_failures && !f->as_json; i++)
         printf("FAILED: %s\n", rec->failures[i]);
-    if (f->as_json && print_json(&r, rec) != ERR_OK)
-        return err_set(e, ERR_NOMEM, "backend", -1, "record");
-    return ERR_OK;
+    return f->as_json ? print_json(&r, rec, e) : ERR_OK;
 }
 
 int bench_backend(int argc, char **argv)

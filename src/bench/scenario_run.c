@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "bench/bench_priv.h"
 #include "bench/client_priv.h"
 #include "bench/scenario_priv.h"
 
@@ -48,18 +49,12 @@ static void check(bench *b, bool holds, const char *what)
     snprintf(r->failures[r->n_failures++], sizeof r->failures[0], "%s", what);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double scenario_median(const double *samples, int n)
 {
     double sorted[SCENARIO_SAMPLES_MAX];
     if (n == 0) return 0;
     memcpy(sorted, samples, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+    qsort(sorted, (size_t)n, sizeof *sorted, bench_by_value);
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 

@@ -139,11 +139,7 @@ static status run(const score_flags *f, arena *a, err *e)
         buf out;
         buf_init(&out);
         put_score(f, &r, &x, &out);
-        if (out.failed)
-            s = err_set(e, ERR_NOMEM, "output", -1, "out of memory");
-        else if (fwrite(out.ptr, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
-            s = err_set(e, ERR_IO, "standard output", -1, "write failed");
-        buf_fini(&out);
+        s = bench_print_record(&out, e);
     } else if (s == ERR_OK) {
         print_people(f, &r, &x);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "bench/bench_priv.h"
 
 typedef enum { PHASE_DRAFT, PHASE_TARGET, PHASE_CONTEXT } phase;
 
@@ -253,12 +254,6 @@ void stages_end(backend *b)
     now.out = NULL;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double stages_overhead(backend *b)
 {
     enum { N = 101 };
@@ -273,6 +268,6 @@ double stages_overhead(backend *b)
         ns[i] = (double)clock_ns() - from;
     }
     b->ops->release(b, &d);
-    qsort(ns, N, sizeof *ns, by_value);
+    qsort(ns, N, sizeof *ns, bench_by_value);
     return ns[N / 2];
 }
