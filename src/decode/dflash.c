@@ -64,7 +64,7 @@ static int64_t quantised_bytes(const arch_draft *a)
     return linear * 5 / 8 + 2 * (int64_t)a->V * a->select_rank * 2;
 }
 
-static int64_t ring_bytes(const draft *d)
+int64_t draft_kv_bytes(const draft *d)
 {
     int64_t n = 0;
     for (int i = 0; i < d->n_layers; i++)
@@ -84,8 +84,8 @@ status draft_plan(const load_model *files, const draft_options *o, const backend
                                            : weights_bytes(files->weights);
     *out = (draft_sizes){
         .weights = matrices + vector_bytes(&d.arch),
-        .kv = ring_bytes(&d),
-        .scratch = d.mem.used - ring_bytes(&d),
+        .kv = draft_kv_bytes(&d),
+        .scratch = d.mem.used - draft_kv_bytes(&d),
         .window = draft_window_bytes(&d),
         .reach = draft_window_reach(&d),
     };
@@ -144,11 +144,6 @@ int draft_window(const draft *d)
 int64_t draft_weight_bytes(const draft *d)
 {
     return d->weight_bytes;
-}
-
-int64_t draft_kv_bytes(const draft *d)
-{
-    return ring_bytes(d);
 }
 
 int64_t draft_scratch_bytes(const draft *d)

@@ -110,7 +110,7 @@ static sequence *take_canceled(engine *e)
 {
     sequence *found = NULL;
     mutex_lock(&e->lock);
-    for (sequence **at = &e->waiting; *at && !found; at = &(*at)->next) {
+    for (sequence **at = &e->waiting; *at; at = &(*at)->next) {
         if (!atomic_load(&(*at)->req->is_canceled)) continue;
         found = unlink_waiting(e, at);
         break;
