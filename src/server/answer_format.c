@@ -101,11 +101,12 @@ status answer_format_compile(const answer_format *f, const json *tools, grammar_
     buf_init(&key);
     put_key(&key, f, tools);
     grammar *found = key.failed ? NULL : grammar_cache_get(cache, buf_str(&key), is_whole);
-    status s = key.failed ? err_set(&inner, ERR_NOMEM, "grammar", -1, "copy of its source")
-               : found    ? ERR_OK
-                          : compile(f, tools, &found, is_whole, &inner);
+    bool was_there = found != NULL;
+    status s = key.failed  ? err_set(&inner, ERR_NOMEM, "grammar", -1, "copy of its source")
+               : was_there ? ERR_OK
+                           : compile(f, tools, &found, is_whole, &inner);
     if (s == ERR_OK) {
-        grammar_cache_put(cache, buf_str(&key), found, *is_whole);
+        if (!was_there) grammar_cache_put(cache, buf_str(&key), found, *is_whole);
         *g = found;
     } else if (e) {
         *e = inner;
