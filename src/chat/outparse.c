@@ -147,7 +147,7 @@ static void put_arguments(outparse *p)
 
 static void begin_call(outparse *p, str name)
 {
-    const json *function = schema_find_tool(p->o.tools, name);
+    const json *function = outparse_find_tool(p->o.tools, name);
     clear(p, &p->space);
     clear(p, &p->seen);
     clear(p, &p->junk);
@@ -258,7 +258,7 @@ static bool opens_call(const outparse *p, str *name, size_t *end, bool *is_open)
     *is_open |= m == TAG_MORE;
     if (m != TAG_YES) return false;
     bool is_bare = p->in.ptr[p->at + 1] == 'f';
-    return (p->state == STATE_CONTENT && !is_bare) || schema_find_tool(p->o.tools, *name);
+    return (p->state == STATE_CONTENT && !is_bare) || outparse_find_tool(p->o.tools, *name);
 }
 
 /* At '<' in reasoning or content: true when a tag was taken. */

@@ -63,4 +63,10 @@ status outparse_finish(outparse *p, err *e);
 /* Does a prompt with this end leave the model inside its reasoning? */
 bool outparse_is_open_think(str prompt);
 
+/* The function that a tool of a request describes: its member "function", or the tool itself where
+ * a client leaves that out. */
+const json *outparse_tool_function(const json *tool);
+/* The function `name` of `tools`, or NULL, also without tools. */
+const json *outparse_find_tool(const json *tools, str name);
+
 #endif

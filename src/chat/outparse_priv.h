@@ -42,8 +42,6 @@ enum {
     SCHEMA_ANY = 127
 };
 
-/* The function `name` of `tools`, or NULL. */
-const json *schema_find_tool(const json *tools, str name);
 /* The schema of its arguments, or NULL. */
 const json *schema_of_tool(const json *function);
 /* The schema of the property `key` as `root` declares it, or NULL. */

@@ -4,12 +4,16 @@
 
 enum { REF_MOST = 16, VALUE_DEPTH = 64 };
 
-const json *schema_find_tool(const json *tools, str name)
+const json *outparse_tool_function(const json *tool)
+{
+    const json *function = json_get(tool, "function");
+    return json_is(function, JSON_OBJECT) ? function : tool;
+}
+
+const json *outparse_find_tool(const json *tools, str name)
 {
     for (const json *t = json_is(tools, JSON_ARRAY) ? tools->first : NULL; t; t = t->next) {
-        const json *function = json_get(t, "function");
-        if (!json_is(function, JSON_OBJECT)) function = t;
-        const json *own = json_get(function, "name");
+        const json *function = outparse_tool_function(t), *own = json_get(function, "name");
         if (json_is(own, JSON_STRING) && str_equal(own->text, name)) return function;
     }
     return NULL;

@@ -22,17 +22,6 @@ static status judge(const json *root, const json *schema, str text, bool *valid,
     return s == ERR_NOMEM ? s : ERR_OK;
 }
 
-static const json *function_of(const generation *g, str name)
-{
-    for (const json *t = g->tools ? g->tools->first : NULL; t; t = t->next) {
-        const json *function = json_get(t, "function");
-        if (!function) function = t;
-        const json *own = json_get(function, "name");
-        if (json_is(own, JSON_STRING) && str_equal(own->text, name)) return function;
-    }
-    return NULL;
-}
-
 static bool is_strict(const generation *g, str name)
 {
     const answer_format *f = &g->request.format;
@@ -50,7 +39,7 @@ status answer_check(const answer *c, bool *valid, err *e)
         TRY(judge(g->schema, g->schema, buf_str(&c->content), valid, e));
     for (int i = 0; i < c->n_calls && *valid; i++) {
         str name = buf_str(&c->calls[i].name);
-        const json *parameters = json_get(function_of(g, name), "parameters");
+        const json *parameters = json_get(outparse_find_tool(g->tools, name), "parameters");
         if (parameters && is_strict(g, name))
             TRY(judge(parameters, parameters, buf_str(&c->calls[i].arguments), valid, e));
     }

@@ -1,4 +1,5 @@
 /* The fields of each protocol that say what an answer must look like. */
+#include "chat/outparse.h"
 #include "server/answer_format_priv.h"
 #include "server/fields_priv.h"
 
@@ -182,21 +183,15 @@ status answer_format_choice_responses(const json *body, const responses_chat *ta
 
 /* ---- tools ---- */
 
-static const json *function_of(const json *tool)
-{
-    const json *function = json_get(tool, "function");
-    return json_is(function, JSON_OBJECT) ? function : tool;
-}
-
 static bool is_strict(const json *tool)
 {
     return json_is(json_get(tool, "strict"), JSON_TRUE) ||
-           json_is(json_get(function_of(tool), "strict"), JSON_TRUE);
+           json_is(json_get(outparse_tool_function(tool), "strict"), JSON_TRUE);
 }
 
 static str name_of(const json *tool)
 {
-    const json *name = json_get(function_of(tool), "name");
+    const json *name = json_get(outparse_tool_function(tool), "name");
     return json_is(name, JSON_STRING) ? name->text : (str){NULL, 0};
 }
 
