@@ -111,10 +111,12 @@ typedef struct {
 /* ---- full attention ----------------------------------------------------------------------- */
 
 /* cs[t, j] = (cos, sin) of pos_axis(j)[t] * theta^(-2j / (2 n_pairs)), the angle in double, the
- * result f32. Interleaved MRoPE (model-spec R2): with section (s_t, s_h, s_w), axis h serves
- * j = 1, 4, .. while j < 3 s_h, axis w j = 2, 5, .. while j < 3 s_w, axis t the rest; plain 1-D
- * rotation has section (n_pairs, 0, 0). Row t of a long call equals the same position computed
- * alone, bit for bit. */
+ * result f32. With f32_angles position, frequency and their product are each rounded to f32 first:
+ * the rotation that the drafts' published code trains and runs them with, up to 3e-4 rad away at
+ * position 2,700, which a draft's hidden rows show (4e-5 of their norm). Interleaved MRoPE
+ * (model-spec R2): with section (s_t, s_h, s_w), axis h serves j = 1, 4, .. while j < 3 s_h, axis w
+ * j = 2, 5, .. while j < 3 s_w, axis t the rest; plain 1-D rotation has section (n_pairs, 0, 0).
+ * Row t of a long call equals the same position computed alone, bit for bit. */
 typedef struct {
     dev_buf pos; /* i32 [3, T]: axes t, h, w; only axis t is read when section[1] = 0 */
     dev_buf cs;  /* f32 [T, n_pairs, 2] */
@@ -122,6 +124,7 @@ typedef struct {
     int n_pairs;
     int section[3];
     int T;
+    bool f32_angles;
 } rope_table_args;
 
 typedef enum { KV_INT8, KV_BF16, KV_F32 } kv_format;

@@ -213,7 +213,8 @@ static status rotate_table(draft *d, dev_buf pos, int T, dev_buf cs)
                                                             .theta = d->arch.rope_theta,
                                                             .n_pairs = n_pairs,
                                                             .section = {n_pairs, 0, 0},
-                                                            .T = T});
+                                                            .T = T,
+                                                            .f32_angles = true});
 }
 
 status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_commit)

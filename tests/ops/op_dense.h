@@ -243,7 +243,8 @@ static inline status rope_run(backend *b, const op_call *c, const dev_buf *d, co
                          .cs = d[ROPE_CS],
                          .theta = p->theta,
                          .n_pairs = p->n_pairs,
-                         .T = c->lanes[0].T};
+                         .T = c->lanes[0].T,
+                         .f32_angles = p->f32_angles};
     memcpy(a.section, p->section, sizeof a.section);
     return b->ops->rope_table(b, &a);
 }
@@ -275,8 +276,9 @@ static inline void rope_read(op_call *c)
     int64_t T = c->lanes[0].T;
     for (int64_t t = 0; t < T; t++) {
         for (int j = 0; j < p->n_pairs; j++) {
-            double angle = (double)op_i32(c, ROPE_POS)[axis[j] * T + t] *
-                           exp(-2.0 * j / (2.0 * p->n_pairs) * log(p->theta));
+            int pos = op_i32(c, ROPE_POS)[axis[j] * T + t];
+            double freq = exp(-2.0 * j / (2.0 * p->n_pairs) * log(p->theta));
+            double angle = p->f32_angles ? (double)((float)pos * (float)freq) : pos * freq;
             c->buf[ROPE_CS].want[(t * p->n_pairs + j) * 2] = cos(angle);
             c->buf[ROPE_CS].want[(t * p->n_pairs + j) * 2 + 1] = sin(angle);
         }

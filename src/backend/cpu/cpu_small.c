@@ -85,7 +85,8 @@ static void rope_rows(void *ctx, int64_t begin, int64_t end, int worker)
         double freq = pow(a->theta, -(double)j / a->n_pairs);
         const int32_t *pos = cpu_i32(a->pos) + (int64_t)rope_axis(a->section, j) * a->T;
         for (int64_t t = begin; t < end; t++) {
-            double angle = (double)pos[t] * freq;
+            double angle = a->f32_angles ? (double)((float)pos[t] * (float)freq)
+                                         : (double)pos[t] * freq;
             float *cs = cpu_f32(a->cs) + (t * a->n_pairs + j) * 2;
             cs[0] = (float)cos(angle);
             cs[1] = (float)sin(angle);

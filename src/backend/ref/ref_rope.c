@@ -27,7 +27,8 @@ status ref_rope_table(backend *b, const rope_table_args *a)
         double freq = pow(a->theta, -(double)j / a->n_pairs);
         const int32_t *axis = pos + (int64_t)axis_of(a->section, j) * a->T;
         for (int64_t t = 0; t < a->T; t++) {
-            double angle = (double)axis[t] * freq;
+            double angle = a->f32_angles ? (double)((float)axis[t] * (float)freq)
+                                         : (double)axis[t] * freq;
             cs[(t * a->n_pairs + j) * 2] = (float)cos(angle);
             cs[(t * a->n_pairs + j) * 2 + 1] = (float)sin(angle);
         }
