@@ -576,7 +576,7 @@ static void run_head(void)
 static void run_pass(void)
 {
     embed_args e = {&table, u.rows.ids, u.h, 1, T};
-    rope_table_args r = {u.pos, u.cs, 1e7, PAIRS, {PAIRS, 0, 0}, T};
+    rope_table_args r = {u.pos, u.cs, 1e7, PAIRS, {PAIRS, 0, 0}, T, false};
     begin();
     must(be->ops->embed(be, &e), &be->last);
     must(be->ops->rope_table(be, &r), &be->last);
