@@ -27,6 +27,7 @@ static void put_memory(json_writer *w, const memory_plan *p, int64_t block)
     put_bytes(w, "state_bytes", p->states);
     put_bytes(w, "scratch_bytes", p->scratch);
     put_bytes(w, "cache_bytes", p->cache);
+    put_bytes(w, "turn_bytes", p->turns);
     put_bytes(w, "total_bytes", p->total);
     json_close_object(w);
     json_key(w, "plan");
@@ -112,8 +113,10 @@ static status describe(const engine_options *o, const load_model *target, const 
     backend be = {.name = o->backend ? o->backend : "cpu",
                   .act = is_cuda ? DTYPE_BF16 : DTYPE_F32,
                   .quantises_drafts = !o->backend || strncmp(o->backend, "ref", 3) != 0};
-    memory_wish wish = {
-        .n_lanes = o->n_lanes, .max_bytes = o->max_memory, .cache_bytes = o->cache_bytes};
+    memory_wish wish = {.n_lanes = o->n_lanes,
+                        .max_bytes = o->max_memory,
+                        .cache_bytes = o->cache_bytes,
+                        .turn_bytes = engine_turn_bytes(o)};
     TRY(cycle_plan(&c, target, draft, be.act, &mo, &mem, e));
     TRY(cycle_plan_sizes(&c, target, draft, &be, &wish.sizes, e));
     if (o->max_memory == 0 && !is_cuda) wish.max_bytes = memory_plan_machine();

@@ -18,7 +18,8 @@ static status plan_memory(void *ctx, const cycle_sizes *sizes, int64_t *n_blocks
                             .n_lanes = o->n_lanes,
                             .max_bytes = o->max_memory,
                             .cache_bytes = o->cache_bytes,
-                            .n_blocks = o->kv_blocks};
+                            .n_blocks = o->kv_blocks,
+                            .turn_bytes = o->turn_bytes};
     if (o->max_memory == 0 && sizes->is_host) e->wish.max_bytes = memory_plan_machine();
     TRY(memory_plan_make(&e->wish, &e->memory, out));
     *n_blocks = e->memory.n_blocks;
@@ -32,6 +33,7 @@ static status check_memory(const engine *e, err *out)
     int64_t taken = m.target.weights + m.target.scratch + m.target.states + m.target.kv +
                     m.draft_weights + m.draft_kv + m.draft_scratch;
     int64_t limit = e->opt.max_memory;
+    taken += e->memory.turns;
     if (limit == 0 || taken + e->memory.cache <= limit) return ERR_OK;
     return err_set(
         out, ERR_NOMEM, "memory", -1,
@@ -50,6 +52,7 @@ static status open_parts(engine *e, err *out)
     if (o->queue_size == 0) o->queue_size = QUEUE_DEFAULT;
     if (o->decode_share < 0 || o->decode_share > 10)
         return err_set(out, ERR_INVALID, "decode-share", -1, "%g, want 0 to 10", o->decode_share);
+    o->turn_bytes = engine_turn_bytes(o);
     cycle_options c = engine_cycle_options(o);
     c.on_sizes = plan_memory;
     c.sizes_ctx = e;
@@ -58,6 +61,7 @@ static status open_parts(engine *e, err *out)
     const load_model *files = cycle_files(e->cycle);
     TRY(engine_tokenizer_open(&e->tok, files, out));
     TRY(engine_cache_open(e, out));
+    if (o->turn_bytes > 0) TRY(turn_memory_open(&e->turns, o->turn_bytes, out));
     e->width = cycle_max_draft(e->cycle);
     TRY(engine_open_widths(o, e->cycle, &e->widths, out));
     o->prefill_rows = cycle_prefill_rows(e->cycle);
@@ -111,6 +115,7 @@ static void fill_info(engine *e)
         .draft_bytes = mem.draft_weights,
         .draft_kv_bytes = mem.draft_kv,
         .cache_bytes = e->snapshots ? snapshots_bytes(e->snapshots) : 0,
+        .turn_bytes = e->opt.turn_bytes,
         .memory_limit = e->memory.limit,
         .kv_tokens = cycle_n_blocks(e->cycle) * OPS_BLOCK,
     };
@@ -164,6 +169,7 @@ void engine_close(engine *e)
     engine_stop(e);
     finish_everything(e);
     engine_cache_close(e);
+    turn_memory_close(e->turns);
     constraint_vocab_close(e->constraints);
     tokenizer_close(e->tok);
     cycle_close(e->cycle);
@@ -183,6 +189,11 @@ const engine_info *engine_about(const engine *e)
 const tokenizer *engine_tokenizer(const engine *e)
 {
     return e->tok;
+}
+
+turn_memory *engine_turns(const engine *e)
+{
+    return e->turns;
 }
 
 static status check_request(const engine *e, const engine_request *r, policy *p, err *err_out)
@@ -337,5 +348,6 @@ engine_counters engine_stats(engine *e)
     engine_counters c = e->count;
     c.n_waiting = e->n_waiting;
     mutex_unlock(&e->lock);
+    if (e->turns) c.turns = turn_memory_stats(e->turns);
     return c;
 }

@@ -9,6 +9,7 @@
 
 #include "engine/event.h"
 #include "engine/histogram.h"
+#include "engine/turn_memory.h"
 #include "grammar/grammar.h"
 #include "sample/policy.h"
 #include "token/tokenizer.h"
@@ -40,6 +41,9 @@ typedef struct {
      * values need no bytes beyond those of the lanes: what a finished sequence leaves stays until
      * the room is needed. */
     int64_t cache_bytes;
+    /* Bytes for the turns that are remembered as they were generated (turn_memory.h); 0 = 8 MiB, -1
+     * = none, as without a prompt cache. */
+    int64_t turn_bytes;
     /* Called while weights are opened, on the opening thread; NULL for none. */
     void (*on_progress)(void *ctx, int layers_done, int layers);
     void *progress_ctx;
@@ -71,12 +75,14 @@ typedef struct {
     str chat_template, bos_token, eos_token;
     policy defaults; /* generation_config over neutral */
     int64_t weight_bytes, draft_bytes, kv_bytes, draft_kv_bytes, state_bytes, scratch_bytes;
-    int64_t cache_bytes;
+    int64_t cache_bytes, turn_bytes;
     int64_t memory_limit; /* that the plan kept to; 0 = none was known */
     int64_t kv_tokens;    /* that all lanes and the prompt cache share */
 } engine_info;
 const engine_info *engine_about(const engine *e);
 const tokenizer *engine_tokenizer(const engine *e);
+/* Kept and used by who renders prompts (session/history.h); NULL when there is none. */
+turn_memory *engine_turns(const engine *e);
 
 typedef void engine_event_fn(void *ctx, const engine_event *ev);
 
@@ -161,6 +167,7 @@ typedef struct {
     int64_t recomputed;       /* sequences whose numbers were no numbers and were computed again */
     int n_waiting, n_running; /* suspended ones wait */
     engine_cache_counters cache; /* as of the last step */
+    turn_counters turns;
     engine_tally tally;
 } engine_counters;
 engine_counters engine_stats(engine *e);

@@ -4,6 +4,8 @@
 
 #include "base/mem.h"
 
+enum { TURN_BYTES_DEFAULT = 8 << 20 };
+
 cycle_options engine_cycle_options(const engine_options *o)
 {
     return (cycle_options){
@@ -23,6 +25,12 @@ cycle_options engine_cycle_options(const engine_options *o)
         .on_progress = o->on_progress,
         .progress_ctx = o->progress_ctx,
     };
+}
+
+int64_t engine_turn_bytes(const engine_options *o)
+{
+    if (o->turn_bytes < 0 || o->cache_bytes < 0) return 0;
+    return o->turn_bytes > 0 ? o->turn_bytes : TURN_BYTES_DEFAULT;
 }
 
 status engine_open_widths(const engine_options *o, const cycle *c, width_policy **out, err *e)

@@ -11,6 +11,9 @@
  */
 cycle_options engine_cycle_options(const engine_options *o);
 
+/* Bytes for the memory of turns (engine_options.turn_bytes); 0 = none. */
+int64_t engine_turn_bytes(const engine_options *o);
+
 /* With draft_rows ENGINE_ROWS_AUTO and a draft: the policy of c's widths, which proposes nothing
  * until it is measured; else *out is NULL, and so it is on `ref`: nothing there is meant to be
  * fast, and a definition should run the same way every time. The caller frees *out. Returns  NOMEM

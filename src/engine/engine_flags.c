@@ -8,6 +8,7 @@
 #include "engine/engine_hub.h"
 
 enum { CONTEXT_DEFAULT = 64 << 10, PREFILL_ALL = 1 << 16, DRAFT_ROWS_MAX = 15 };
+enum { TURN_MEMORY_DEFAULT = 8 << 20 };
 
 void engine_flags_init(engine_flags *f, int lanes)
 {
@@ -17,6 +18,7 @@ void engine_flags_init(engine_flags *f, int lanes)
                         .prompt_cache = "on",
                         .lanes = lanes,
                         .decode_share = 0.5,
+                        .turn_memory = TURN_MEMORY_DEFAULT,
                         .max_context = CONTEXT_DEFAULT};
 }
 
@@ -54,6 +56,8 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
          .help = "take over what earlier prompts and answers share with a new prompt"},
         {"cache-memory", OPTION_SIZE, &f->cache_memory, .min = 0, .max = 0x1p46,
          .help = "bytes for the states that the prompt cache keeps (0: by the lanes' memory)"},
+        {"turn-memory", OPTION_SIZE, &f->turn_memory, .min = 0, .max = 1 << 30,
+         .help = "bytes for answers as they were generated, for when they come back (0: none)"},
     };
     memcpy(rows, all, sizeof all);
     return ENGINE_FLAG_ROWS;
@@ -189,7 +193,8 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
                           .max_context = f->max_context,
                           .max_memory = f->max_memory,
                           .decode_share = f->decode_share,
-                          .cache_bytes = f->cache_memory};
+                          .cache_bytes = f->cache_memory,
+                          .turn_bytes = f->turn_memory > 0 ? f->turn_memory : -1};
     if (strcmp(f->prompt_cache, "off") == 0) out.cache_bytes = -1;
     TRY(engine_flags_find_model(f, a, &out.model, e));
     TRY(find_draft(f, a, out.model, &out.draft, e));

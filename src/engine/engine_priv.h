@@ -17,6 +17,7 @@ struct engine {
     cycle *cycle;
     tokenizer *tok;
     reuse *reuse;
+    turn_memory *turns;   /* NULL for none */
     snapshots *snapshots; /* NULL with the prompt cache off */
     int window_blocks;    /* of a snapshot */
     memory_wish wish;

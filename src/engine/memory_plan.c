@@ -56,7 +56,7 @@ static void size_cache(memory_plan *p, const memory_wish *w, int64_t bytes)
 
 static int64_t fixed_of(const memory_plan *p)
 {
-    return p->weights + p->draft + p->scratch + p->states + p->draft_kv;
+    return p->weights + p->draft + p->scratch + p->states + p->draft_kv + p->turns;
 }
 
 static void add_up(memory_plan *p)
@@ -91,6 +91,7 @@ status memory_plan_make(const memory_wish *w, memory_plan *out, err *e)
                      .scratch = s->scratch,
                      .states = s->states,
                      .draft_kv = s->draft_kv,
+                     .turns = w->turn_bytes,
                      .limit = w->max_bytes};
     bool is_on = w->cache_bytes >= 0, is_given = w->cache_bytes > 0;
     int64_t fixed = fixed_of(&p), own = w->n_lanes * s->cell;

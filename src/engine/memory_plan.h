@@ -1,10 +1,11 @@
 /* memory_plan: the one ledger. What is fixed, what the rest is spent on, and whether it fits.
  *
- * Fixed: weights, draft, scratch, the lanes' states and draft context. The rest goes to KV blocks
- * and to the prompt cache's states: as much as all lanes at their longest can use and half of that,
- * where there is less both in proportion, at least one whole context. Numbers only; engine_open and
- * `riptide info` ask the same question. Weights count as they lie in the files: a backend that
- * keeps some types larger takes more, which engine_open finds out at the end. Pure. */
+ * Fixed: weights, draft, scratch, the lanes' states and draft context, the memory of turns. The
+ * rest goes to KV blocks and to the prompt cache's states: as much as all lanes at their longest
+ * can use and half of that, where there is less both in proportion, at least one whole context.
+ * Numbers only; engine_open and `riptide info` ask the same question. Weights count as they lie in
+ * the files: a backend that keeps some types larger takes more, which engine_open finds out at the
+ * end. Pure. */
 #ifndef RIPTIDE_ENGINE_MEMORY_PLAN_H
 #define RIPTIDE_ENGINE_MEMORY_PLAN_H
 
@@ -16,13 +17,14 @@ typedef struct {
     int64_t max_bytes;   /* 0 = no limit */
     int64_t cache_bytes; /* engine_options.cache_bytes */
     int64_t n_blocks;    /* exactly so many; 0 = as many as are useful and fit */
+    int64_t turn_bytes;  /* of the memory of generated turns, on the host */
 } memory_wish;
 
 typedef struct {
     int64_t n_blocks;
     int n_cells;   /* of the prompt cache, those of the lanes included; 0 = off */
     int n_windows; /* of the draft's context */
-    int64_t weights, draft, scratch, states, kv, draft_kv, cache, total;
+    int64_t weights, draft, scratch, states, kv, draft_kv, cache, turns, total;
     int64_t limit; /* 0 = none */
     bool is_short; /* less than would be of use, to fit */
 } memory_plan;

@@ -138,6 +138,7 @@ status answer_open(answer *c, generation *g, int index, err *e)
     buf_init(&c->shown);
     stop_init(&c->stops, NULL, 0);
     if (g->request.prompt != PROMPT_CHAT) return ERR_OK;
+    c->keeps_turn = g->turn_prompt.n_bytes > 0;
     c->has_stops = g->request.n_stop > 0;
     if (c->has_stops) {
         stop_init(&c->stops, g->request.stop, g->request.n_stop);
@@ -171,6 +172,7 @@ void answer_close(answer *c)
     buf_fini(&c->raw);
     buf_fini(&c->shown);
     stop_fini(&c->stops);
+    token_ids_fini(&c->turn);
     *c = (answer){0};
 }
 
@@ -285,9 +287,40 @@ static status check_memory(const answer *c, err *e)
     return ERR_OK;
 }
 
+/* ---- the turn as it was generated ---- */
+
+static void drop_turn(answer *c)
+{
+    token_ids_fini(&c->turn);
+    c->keeps_turn = false;
+}
+
+static void add_to_turn(answer *c, const engine_event *ev)
+{
+    for (int i = 0; i < ev->n_ids && c->keeps_turn; i++)
+        if (!token_ids_push(&c->turn, ev->ids[i])) drop_turn(c);
+}
+
+/* It ended by itself: should it come back, it is known. */
+static void keep_turn(answer *c)
+{
+    const generation *g = c->g;
+    str *ids = mem_new_array((size_t)c->n_calls, sizeof *ids);
+    for (int i = 0; i < c->n_calls && ids; i++) ids[i] = str_from(c->calls[i].id);
+    turn t = {.n_messages = g->n_messages,
+              .n_ids = c->turn.n,
+              .n_calls = c->n_calls,
+              .ids = c->turn.ptr,
+              .call_ids = ids};
+    if (ids) turn_memory_put(engine_turns(g->server->engine), &g->turn_prompt, &t);
+    mem_free(ids);
+    drop_turn(c);
+}
+
 status answer_take(answer *c, const engine_event *ev, err *e)
 {
     bool is_first = c->first_tokens == 0 && ev->n_ids > 0;
+    add_to_turn(c, ev);
     if (!c->is_cut) {
         c->usage = ev->usage;
         if (c->has_stops) {
@@ -302,7 +335,9 @@ status answer_take(answer *c, const engine_event *ev, err *e)
         c->first_ms = ev->usage.decode_ms;
     }
     if (ev->kind == ENGINE_FINISH) TRY(finish(c, ev, e));
-    return check_memory(c, e);
+    TRY(check_memory(c, e));
+    if (c->is_done && c->keeps_turn && c->reason == ENGINE_STOP) keep_turn(c);
+    return ERR_OK;
 }
 
 bool answer_next_piece(str text, size_t *at, str *piece)

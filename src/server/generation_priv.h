@@ -99,7 +99,9 @@ typedef struct {
     bool has_stops, is_cut; /* is_cut: a stop string ended it; what still comes does not count */
     stop stops;
     detok text;
-    buf raw, shown; /* scratch */
+    buf raw, shown;  /* scratch */
+    bool keeps_turn; /* until it ends, to be remembered … */
+    token_ids turn;  /* … as it was generated */
     int64_t reasoning_tokens;
     size_t n_prefill;     /* bytes of the prefill that the parser has not given back yet */
     int64_t first_tokens; /* of the first emission, and when it was complete */
@@ -150,10 +152,12 @@ struct generation {
     answer *answers;        /* owned [request.n] */
     bridge_event *reserved; /* owned [request.n] the last event of each, should memory end */
     int n_left;
-    int at_question;  /* the one that is asked */
-    int n_prompt;     /* tokens */
-    void *extra;      /* in mem; the dialect's own */
-    int64_t n_events; /* sent in a stream whose events are numbered */
+    int at_question;         /* the one that is asked */
+    int n_prompt;            /* tokens */
+    turn_prompt turn_prompt; /* of a chat: by which its answer is remembered */
+    int n_messages;          /* in that */
+    void *extra;             /* in mem; the dialect's own */
+    int64_t n_events;        /* sent in a stream whose events are numbered */
     uint64_t engine_id;
     bool is_running, has_begun;
     atomic_bool is_starved; /* an event was lost: no memory, or the loop is far behind */

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "server/fields_priv.h"
 #include "server/scores_priv.h"
+#include "session/history.h"
 
 enum {
     DEPTH_MAX = 128,
@@ -58,60 +59,51 @@ bool generation_get_context(const generation *g, chat_context *x, api_error *a)
     return false;
 }
 
-/* *is_more: there are more tokens than are counted. */
-static status encode(generation *g, const buf *text, const segments *parts, bool *is_more, err *e)
-{
-    str prefill = g->request.prefill;
-    int n = (int)parts->n;
-    tokenizer_segment *list = arena_new_array(&g->scratch, (size_t)n + 1, sizeof *list);
-    if (!list) return err_set(e, ERR_NOMEM, "messages", -1, "segments");
-    for (int64_t i = 0; i < parts->n; i++) {
-        const segment *p = &parts->ptr[i];
-        list[i] = (tokenizer_segment){
-            .text = str_slice(buf_str(text), p->offset, p->offset + p->len),
-            .specials = p->is_template};
-    }
-    if (prefill.len > 0) list[n++] = (tokenizer_segment){.text = prefill};
-    status s = tokenizer_encode_segments(g->server->tokens, list, n, PROMPT_TOKENS_MAX, &g->ids, e);
-    /* A token has a byte or more, so a shorter text is refused for something else. */
-    *is_more = s == ERR_LIMIT && text->len > PROMPT_TOKENS_MAX;
-    return s;
-}
-
-static status render(generation *g, buf *text, segments *parts, err *e)
+static status encode_chat(generation *g, buf *text, err *e)
 {
     const server *s = g->server;
-    template_input in = {
-        .messages = g->request.chat.messages,
-        .tools = g->request.chat.tools,
-        .kwargs = g->request.chat.kwargs,
-        .bos_token = s->about->bos_token,
-        .eos_token = s->about->eos_token,
-        .add_generation_prompt = !g->request.ends_open,
+    history_made made;
+    history_request h = {
+        .tpl = s->template,
+        .tokens = s->tokens,
+        .turns = s->engine ? engine_turns(s->engine) : NULL,
+        .input = {.messages = g->request.chat.messages,
+                  .tools = g->request.chat.tools,
+                  .kwargs = g->request.chat.kwargs,
+                  .bos_token = s->about->bos_token,
+                  .eos_token = s->about->eos_token,
+                  .add_generation_prompt = !g->request.ends_open},
+        .prefill = g->request.prefill,
+        .max_tokens = PROMPT_TOKENS_MAX,
     };
-    return template_render(s->template, &in, text, parts, e);
+    TRY(history_encode(&h, text, &g->ids, &made, e));
+    g->turn_prompt = made.prompt;
+    g->n_messages = h.input.messages->n;
+    return ERR_OK;
+}
+
+static status encode_text(generation *g, buf *text, err *e)
+{
+    const generation_request *r = &g->request;
+    buf_put_str(text, r->text);
+    if (text->failed) return err_set(e, ERR_NOMEM, "prompt", -1, "copy");
+    return tokenizer_encode(g->server->tokens, r->text, !r->has_plain_specials, PROMPT_TOKENS_MAX,
+                            &g->ids, e);
 }
 
 status generation_make_prompt(generation *g, buf *text, bool *is_more, err *e)
 {
     const generation_request *r = &g->request;
-    segments parts;
     status s = ERR_OK;
-    segments_init(&parts);
-    if (r->prompt == PROMPT_CHAT) {
-        s = render(g, text, &parts, e);
-        if (s == ERR_OK) s = encode(g, text, &parts, is_more, e);
-    } else if (r->prompt == PROMPT_TEXT) {
-        segment all = {.len = r->text.len, .is_template = !r->has_plain_specials};
-        buf_put_str(text, r->text);
-        s = text->failed ? err_set(e, ERR_NOMEM, "prompt", -1, "copy")
-                         : encode(g, text, &(segments){&all, 1}, is_more, e);
+    if (r->prompt != PROMPT_IDS) {
+        s = r->prompt == PROMPT_CHAT ? encode_chat(g, text, e) : encode_text(g, text, e);
+        /* A token has a byte or more, so a shorter text is refused for something else. */
+        *is_more = s == ERR_LIMIT && text->len > PROMPT_TOKENS_MAX;
     } else if (!token_ids_reserve(&g->ids, r->n_ids)) {
         s = err_set(e, ERR_NOMEM, "prompt", -1, "%d ids", r->n_ids);
     } else {
         for (int i = 0; i < r->n_ids; i++) token_ids_push(&g->ids, r->ids[i]);
     }
-    segments_fini(&parts);
     return s;
 }
 

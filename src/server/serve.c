@@ -75,14 +75,16 @@ static void print_plan(const engine_info *about, double load_ms)
 {
     fprintf(stderr,
             "%s (%s) on %s%s%s in %.1f s: weights %.0f MiB and %.0f of the draft, KV %.0f and "
-            "%.0f of the draft, states %.0f, scratch %.0f, prompt cache %.0f, together %.0f",
+            "%.0f of the draft, states %.0f, scratch %.0f, prompt cache %.0f and %.0f of answers, "
+            "together %.0f",
             about->model_name, about->format, about->backend,
             about->isa && about->isa[0] ? " " : "", about->isa ? about->isa : "", load_ms / 1000,
             mib(about->weight_bytes), mib(about->draft_bytes), mib(about->kv_bytes),
             mib(about->draft_kv_bytes), mib(about->state_bytes), mib(about->scratch_bytes),
-            mib(about->cache_bytes),
+            mib(about->cache_bytes), mib(about->turn_bytes),
             mib(about->weight_bytes + about->draft_bytes + about->kv_bytes + about->draft_kv_bytes +
-                about->state_bytes + about->scratch_bytes + about->cache_bytes));
+                about->state_bytes + about->scratch_bytes + about->cache_bytes +
+                about->turn_bytes));
     if (about->memory_limit > 0) fprintf(stderr, " of %.0f", mib(about->memory_limit));
     fprintf(stderr, "; %lld tokens in KV\n", (long long)about->kv_tokens);
 }

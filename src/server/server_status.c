@@ -29,6 +29,11 @@ typedef struct {
     {                                                 \
         return c->e.cache.field;                      \
     }
+#define TURNS(field)                                  \
+    static int64_t get_turns_##field(const counts *c) \
+    {                                                 \
+        return c->e.turns.field;                      \
+    }
 #define ABOUT(field)                            \
     static int64_t get_##field(const counts *c) \
     {                                           \
@@ -70,6 +75,12 @@ CACHE(n_cached_blocks)
 CACHE(n_held_blocks)
 CACHE(n_states)
 CACHE(n_kept_states)
+TURNS(n_turns)
+TURNS(n_bytes)
+TURNS(kept)
+TURNS(used)
+TURNS(used_tokens)
+TURNS(evicted)
 ABOUT(n_lanes)
 ABOUT(max_context)
 ABOUT(weight_bytes)
@@ -78,6 +89,7 @@ ABOUT(kv_bytes)
 ABOUT(draft_kv_bytes)
 ABOUT(state_bytes)
 ABOUT(cache_bytes)
+ABOUT(turn_bytes)
 ABOUT(scratch_bytes)
 HTTP(n_conns)
 HTTP(n_requests)
@@ -129,12 +141,20 @@ static const metric metrics[] = {
     {"cache", "held_blocks", NOW, "blocks of running answers", get_cache_n_held_blocks},
     {"cache", "states", NOW, "places for kept states", get_cache_n_states},
     {"cache", "kept_states", NOW, "of these, in use", get_cache_n_kept_states},
+    {"turns", "remembered", NOW, "answers that are known as they were generated",
+     get_turns_n_turns},
+    {"turns", "bytes", NOW, "bytes that those take", get_turns_n_bytes},
+    {"turns", "kept", EVER, "answers that were remembered", get_turns_kept},
+    {"turns", "used", EVER, "answers that came back and were known", get_turns_used},
+    {"turns", "used_tokens", EVER, "tokens of those", get_turns_used_tokens},
+    {"turns", "evicted", EVER, "answers that were forgotten for room", get_turns_evicted},
     {"memory", "weight_bytes", NOW, "weights of the model", get_weight_bytes},
     {"memory", "draft_bytes", NOW, "weights of the draft", get_draft_bytes},
     {"memory", "kv_bytes", NOW, "keys and values of the model", get_kv_bytes},
     {"memory", "draft_kv_bytes", NOW, "keys and values of the draft", get_draft_kv_bytes},
     {"memory", "state_bytes", NOW, "states of the lanes", get_state_bytes},
     {"memory", "cache_bytes", NOW, "kept states", get_cache_bytes},
+    {"memory", "turn_bytes", NOW, "answers as they were generated, at most", get_turn_bytes},
     {"memory", "scratch_bytes", NOW, "work buffers", get_scratch_bytes},
     {"http", "connections", NOW, "open connections", get_n_conns},
     {"http", "requests", EVER, "requests whose head was read", get_n_requests},
