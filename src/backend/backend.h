@@ -78,6 +78,7 @@ typedef struct {
     bool (*graph_replay)(backend *b, uint64_t key);
     status (*graph_begin)(backend *b, uint64_t key);
     status (*graph_end)(backend *b);
+    void (*graph_drop)(backend *b); /* instead of end, when a call between failed */
 
     /* Operations, one argument struct each (ops.h). */
     status (*embed)(backend *b, const embed_args *a);
@@ -114,7 +115,10 @@ struct backend {
     dtype act;             /* type of activations between ops: F32 or BF16 */
     bool quantises_drafts; /* false on ref, which keeps them as stored */
     int n_threads;
-    err last; /* what the last failing op said */
+    bool has_graphs;    /* replays what it captured: calls are worth padding to few shapes */
+    int64_t n_captures; /* graphs captured so far */
+    int64_t n_nodes;    /* kernels, copies and fills of the last one */
+    err last;           /* what the last failing op said */
 };
 
 typedef struct {

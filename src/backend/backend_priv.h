@@ -16,6 +16,11 @@ status ref_backend_open(backend **b, const char *isa, const backend_options *o, 
 status cpu_backend_open(backend **b, const char *isa, const backend_options *o, err *e);
 status cuda_backend_open(backend **b, const char *isa, const backend_options *o, err *e);
 
+/* Tests: one more backend that can be opened by a name, of which `isa` is what follows its ':'. Not
+ * while another thread opens one. */
+void backend_register(const char *name, status (*open)(backend **b, const char *isa,
+                                                       const backend_options *o, err *e));
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,27 @@ static const entry entries[] = {
 };
 enum { N_ENTRIES = sizeof entries / sizeof *entries };
 
+/* Of a test. */
+static entry registered;
+
+void backend_register(const char *name, status (*open)(backend **b, const char *isa,
+                                                       const backend_options *o, err *e))
+{
+    registered = (entry){name, open};
+}
+
+/* NULL when there is none of this name. */
+static const entry *find_entry(const char *name, size_t len)
+{
+    if (registered.name && strlen(registered.name) == len &&
+        memcmp(registered.name, name, len) == 0)
+        return &registered;
+    for (int i = 0; i < N_ENTRIES; i++)
+        if (strlen(entries[i].name) == len && memcmp(entries[i].name, name, len) == 0)
+            return &entries[i];
+    return NULL;
+}
+
 const char *backend_names(void)
 {
 #ifdef RIPTIDE_CUDA
@@ -42,10 +63,8 @@ status backend_open(backend **b, const backend_options *o, err *e)
     if (!o->name || !o->name[0]) return open_best(b, o, e);
     const char *colon = strchr(o->name, ':');
     size_t len = colon ? (size_t)(colon - o->name) : strlen(o->name);
-    for (int i = 0; i < N_ENTRIES; i++) {
-        if (strlen(entries[i].name) != len || memcmp(entries[i].name, o->name, len) != 0) continue;
-        return entries[i].open(b, colon ? colon + 1 : NULL, o, e);
-    }
+    const entry *found = find_entry(o->name, len);
+    if (found) return found->open(b, colon ? colon + 1 : NULL, o, e);
     if (len == 4 && memcmp(o->name, "cuda", 4) == 0) {
         return err_set(e, ERR_UNSUPPORTED, "backend", -1, "this build has no cuda, only %s",
                        backend_names());

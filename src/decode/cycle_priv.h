@@ -55,6 +55,13 @@ typedef struct {
     int n_lanes;
 } cycle_masks;
 
+/* The sizes of a cycle that ops take as host numbers. */
+typedef struct {
+    int T, L;     /* rows to verify, and lanes */
+    int max_rows; /* of one lane */
+    int D, W;     /* lanes of the proposal, proposals of each; 0 without */
+} cycle_shape;
+
 struct cycle {
     cycle_options opt;
     backend *be;
@@ -72,8 +79,8 @@ struct cycle {
     cycle_rows rows;
     cycle_pending pending;
     cycle_masks masks;
-    int n_drafting, widest; /* of the uploaded inputs: lanes with proposals, most of one lane */
-    int64_t ctx_begin[64];  /* by slot: first position whose context is in the rings */
+    cycle_shape shape;     /* of the cycle that was uploaded, padded */
+    int64_t ctx_begin[64]; /* by slot: first position whose context is in the rings */
 };
 
 /* Cut the options to what the checkpoints have (drafter NULL without one), fill in their defaults
@@ -99,6 +106,12 @@ draft_request cycle_draft_request(const cycle *c);
  * ids in its place. Only for measuring. */
 typedef enum { CYCLE_DRAFT, CYCLE_VERIFY } cycle_half;
 status cycle_run_half(cycle *c, const cycle_lane *lanes, int L, cycle_half half);
+
+/* cycle_shape.c. The smallest class of rows or lanes that holds n, at most `most`, which does. */
+int cycle_class(int n, int most);
+cycle_shape cycle_shape_of(const cycle_lane *lanes, int L);
+/* The shape whose graph serves it too. */
+cycle_shape cycle_shape_pad(const cycle_shape *s, int n_slots, int max_draft);
 
 /* cycle_mask.c: take from c->mem; open what is on the host, the helper thread too; close it. */
 void cycle_masks_plan(cycle *c);

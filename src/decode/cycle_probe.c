@@ -60,6 +60,7 @@ static status probe_draft(cycle *c, const cycle_probe_args *a, err *e)
                        .max_new = c->max_draft + 1};
     sample_policy greedy = {.temperature = 0, .top_p = 1, .repetition = 1};
     TRY(cycle_set_policy(c, 0, &greedy, NULL));
+    c->shape = cycle_shape_of(&lane, 1);
     TRY(cycle_upload_inputs(c, &lane, 1));
     draft_request r = cycle_draft_request(c);
     TRY(draft_propose(c->drafter, c->target, &r));

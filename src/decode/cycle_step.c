@@ -118,14 +118,6 @@ status cycle_sync(cycle *c)
     return c->be->ops->sync(c->be);
 }
 
-static int widest_of(const cycle_lane *lanes, int L)
-{
-    int widest = 0;
-    for (int l = 0; l < L; l++)
-        if (lanes[l].n_draft > widest) widest = lanes[l].n_draft;
-    return widest;
-}
-
 status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L)
 {
     cycle_inputs *in = &c->in;
@@ -140,7 +132,7 @@ status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L)
     int32_t *block_pos = (int32_t *)(void *)(in->host + in->block_pos);
     int32_t *row_index = (int32_t *)(void *)(in->host + in->row_index);
     int32_t mask = c->has_draft ? draft_mask_id(c->drafter) : 0;
-    int B = c->B, T = 0, d = 0, widest = widest_of(lanes, L);
+    int B = c->B, T = 0, d = 0, W = c->shape.W;
     for (int l = 0; l < L; l++) {
         const cycle_lane *a = &lanes[l];
         int row = T;
@@ -156,24 +148,33 @@ status cycle_upload_inputs(cycle *c, const cycle_lane *lanes, int L)
         for (int i = 0; i < B; i++) {
             block_ids[d * B + i] = i == 0 ? a->anchor : mask;
             block_pos[d * B + i] = (int32_t)a->pos + i;
-            if (i > 0 && i <= widest) row_index[d * widest + i - 1] = d * B + i;
+            if (i > 0 && i <= W) row_index[d * W + i - 1] = d * B + i;
         }
         d++;
     }
     lane_row[d] = T;
-    c->n_drafting = d;
-    c->widest = widest;
+    for (int l = L; l < c->shape.L; l++) max_new[l] = 1;
+    /* Lanes of the proposal that want none: a block at position 0. */
+    for (; d < c->shape.D; d++) {
+        anchor[d] = anchor_pos[d] = ctx_begin[d] = n_draft[d] = lane_slot[d] = 0;
+        lane_row[d + 1] = T;
+        for (int i = 0; i < B; i++) {
+            block_ids[d * B + i] = mask;
+            block_pos[d * B + i] = i;
+            if (i > 0 && i <= W) row_index[d * W + i - 1] = d * B + i;
+        }
+    }
     return c->be->ops->upload(c->be, in->mem, in->host, in->n_bytes);
 }
 
 draft_request cycle_draft_request(const cycle *c)
 {
     const cycle_inputs *in = &c->in;
-    int B = c->B, L = c->n_drafting;
-    int64_t n = (int64_t)L * c->widest;
+    int B = c->B, L = c->shape.D;
+    int64_t n = (int64_t)L * c->shape.W;
     return (draft_request){
         .L = L,
-        .n_most = c->widest,
+        .n_most = c->shape.W,
         .anchor = cycle_view(in->mem, in->anchor, L),
         .anchor_pos = cycle_view(in->mem, in->anchor_pos, L),
         .ctx_begin = cycle_view(in->mem, in->ctx_begin, L),
@@ -187,6 +188,22 @@ draft_request cycle_draft_request(const cycle *c)
         .proposals = cycle_view(c->out.mem, c->out.proposals, n),
         .verify_ids = model_rows(c->target)->ids,
     };
+}
+
+/* Rows of no lane, whose logits are those of the last row again, and lanes of no rows. */
+static void pad_rows(cycle *c, int T, int L)
+{
+    cycle_rows *r = &c->rows;
+    for (int t = T; t < c->shape.T; t++) {
+        r->ids[t] = r->row_pos[t] = 0;
+        r->row_lane[t] = -1;
+        r->logit_row[t] = T - 1;
+    }
+    for (int l = L; l < c->shape.L; l++) {
+        r->lane_row[l] = T;
+        r->lane_slot[l] = 0;
+    }
+    r->lane_row[c->shape.L] = T;
 }
 
 /* The verify rows: an anchor and room for its proposals, a lane after the other. */
@@ -203,24 +220,36 @@ static status upload_rows(cycle *c, const cycle_lane *lanes, int L, bool advance
         }
         T = append_rows(r, T, l, lanes[l].slot, lanes[l].pos, n);
     }
-    r->lane_row[L] = T;
-    batch b = batch_of(r, T, L, T, advance);
+    pad_rows(c, T, L);
+    batch b = batch_of(r, c->shape.T, c->shape.L, c->shape.T, advance);
+    b.max_rows = c->shape.max_rows;
     return model_upload(c->target, &b);
+}
+
+/* Both uploads of a cycle. */
+static status upload_cycle(cycle *c, const cycle_lane *lanes, int L, bool advance)
+{
+    c->shape = cycle_shape_of(lanes, L);
+    if (c->be->has_graphs) c->shape = cycle_shape_pad(&c->shape, c->opt.n_slots, c->max_draft);
+    TRY(upload_rows(c, lanes, L, advance));
+    return cycle_upload_inputs(c, lanes, L);
 }
 
 typedef struct {
     bool has_proposals, wants_logprobs, has_masks;
 } cycle_kind;
 
-/* With masks a cycle is enqueued in parts: proposals have to come to the host, masks back. */
-typedef enum { PART_WHOLE, PART_PROPOSE, PART_FORWARD, PART_JUDGE } cycle_part;
+/* What a cycle is enqueued in: the proposal's shape has nothing to do with that of the rest, and
+ * with masks proposals have to come to the host and masks back between forward pass and judgment.
+ */
+typedef enum { PART_PROPOSE, PART_VERIFY, PART_FORWARD, PART_JUDGE } cycle_part;
 
-static status sample_and_accept(cycle *c, int L, cycle_kind kind)
+static status sample_and_accept(cycle *c, cycle_kind kind)
 {
     const backend_ops *op = c->be->ops;
     const ops_rows *rows = model_rows(c->target);
     const cycle_outputs *o = &c->out;
-    int V = model_arch(c->target)->V;
+    int V = model_arch(c->target)->V, L = rows->L;
     int64_t T = rows->T;
     sample_args a = {.logits = model_logits(c->target),
                      .row = model_logit_row(c->target),
@@ -253,10 +282,10 @@ static status propose(cycle *c)
 }
 
 /* From the target's logits to the end of the cycle. */
-static status judge(cycle *c, int L, cycle_kind kind)
+static status judge(cycle *c, cycle_kind kind)
 {
-    dev_buf n_commit = cycle_view(c->out.mem, c->out.n_commit, L);
-    TRY(sample_and_accept(c, L, kind));
+    dev_buf n_commit = cycle_view(c->out.mem, c->out.n_commit, c->shape.L);
+    TRY(sample_and_accept(c, kind));
     if (!kind.has_proposals) return ERR_OK; /* the draft's context waits: cycle_pending.c */
     TRY(model_commit(c->target, n_commit));
     return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), n_commit);
@@ -272,59 +301,51 @@ static status spoil(cycle *c, int L)
         int64_t n = r->lane_row[l + 1] - r->lane_row[l] - 1;
         if (n > 0) TRY(op->fill(c->be, dev_buf_at(ids, (r->lane_row[l] + 1) * 4), 0, n * 4));
     }
-    int64_t n = (int64_t)c->n_drafting * c->widest;
+    int64_t n = (int64_t)c->shape.D * c->shape.W;
     return op->fill(c->be, cycle_view(c->out.mem, c->out.proposals, n), 0, n * 4);
 }
 
-/* All of a cycle but the draft's pass. */
-static status verify(cycle *c, int L, cycle_kind kind)
+static status enqueue(cycle *c, cycle_kind kind, cycle_part part)
 {
-    TRY(model_forward(c->target));
-    return judge(c, L, kind);
-}
-
-static status propose_some(cycle *c, int L)
-{
-    TRY(propose(c));
-    return c->opt.spoils_drafts ? spoil(c, L) : ERR_OK;
-}
-
-static status enqueue(cycle *c, int L, cycle_kind kind, cycle_part part)
-{
-    switch (part) {
-    case PART_PROPOSE: return propose_some(c, L);
-    case PART_FORWARD: return model_forward(c->target);
-    case PART_JUDGE: return judge(c, L, kind);
-    case PART_WHOLE: break;
-    }
-    if (kind.has_proposals) TRY(propose_some(c, L));
-    return verify(c, L, kind);
+    if (part == PART_PROPOSE) return propose(c);
+    if (part != PART_JUDGE) TRY(model_forward(c->target));
+    return part == PART_FORWARD ? ERR_OK : judge(c, kind);
 }
 
 /* Everything a captured graph depends on beside device data. */
-static uint64_t graph_key(const cycle *c, int L, cycle_kind kind, cycle_part part)
+static uint64_t graph_key(const cycle *c, cycle_kind kind, cycle_part part)
 {
-    const ops_rows *rows = model_rows(c->target);
-    uint64_t length = 0;
-    for (int64_t n = rows->max_len; n > OPS_BLOCK; n /= 2) length++;
-    return 1u | (uint64_t)kind.has_proposals << 1 | (uint64_t)kind.wants_logprobs << 2 |
-           (uint64_t)part << 4 | (uint64_t)L << 8 | (uint64_t)rows->T << 16 |
-           (uint64_t)rows->max_rows << 32 | length << 40 | (uint64_t)c->n_drafting << 48;
+    const cycle_shape *s = &c->shape;
+    uint64_t key = 1u | (uint64_t)part << 1, length = 0;
+    if (part == PART_PROPOSE) return key | (uint64_t)s->D << 8 | (uint64_t)s->W << 16;
+    key |= (uint64_t)kind.has_proposals << 3 | (uint64_t)kind.wants_logprobs << 4 |
+           (uint64_t)kind.has_masks << 5;
+    for (int64_t n = model_rows(c->target)->max_len; n > OPS_BLOCK; n /= 2) length++;
+    return key | (uint64_t)s->L << 8 | (uint64_t)s->T << 16 | (uint64_t)s->max_rows << 32 |
+           length << 40;
 }
 
-static status run_part(cycle *c, int L, cycle_kind kind, cycle_part part)
+static status run_part(cycle *c, cycle_kind kind, cycle_part part)
 {
     const backend_ops *op = c->be->ops;
-    uint64_t key = graph_key(c, L, kind, part);
+    uint64_t key = graph_key(c, kind, part);
     if (op->graph_replay(c->be, key)) return ERR_OK;
     TRY(op->graph_begin(c->be, key));
-    TRY(enqueue(c, L, kind, part));
-    return op->graph_end(c->be);
+    status st = enqueue(c, kind, part);
+    if (st == ERR_OK) return op->graph_end(c->be);
+    op->graph_drop(c->be);
+    return st;
+}
+
+static status run_proposal(cycle *c, int L, cycle_kind kind)
+{
+    TRY(run_part(c, kind, PART_PROPOSE));
+    return c->opt.spoils_drafts ? spoil(c, L) : ERR_OK;
 }
 
 const int32_t *cycle_proposals(const cycle *c, int d)
 {
-    return (const int32_t *)(const void *)(c->out.host + c->out.proposals) + d * c->widest;
+    return (const int32_t *)(const void *)(c->out.host + c->out.proposals) + d * c->shape.W;
 }
 
 /* Let those who know what can follow correct the proposals that came to the host; where they do,
@@ -334,10 +355,10 @@ static status correct_proposals(cycle *c, const cycle_lane *lanes, int L)
     const backend_ops *op = c->be->ops;
     const cycle_outputs *o = &c->out;
     int32_t *all = (int32_t *)(void *)(o->host + o->proposals);
-    int64_t n = (int64_t)c->n_drafting * c->widest;
+    int64_t n = (int64_t)c->shape.D * c->shape.W;
     bool is_changed = false;
     for (int l = 0, d = 0; l < L; l++) {
-        int32_t *own = all + (int64_t)d * c->widest;
+        int32_t *own = all + (int64_t)d * c->shape.W;
         int width = lanes[l].n_draft, row = c->rows.lane_row[l] + 1;
         if (width == 0) continue;
         if (lanes[l].mask.guess) is_changed |= lanes[l].mask.guess(lanes[l].mask.ctx, own, width);
@@ -355,20 +376,26 @@ static status run_masked(cycle *c, const cycle_lane *lanes, int L, cycle_kind ki
 {
     const backend_ops *op = c->be->ops;
     const cycle_outputs *o = &c->out;
-    int64_t n = (int64_t)c->n_drafting * c->widest;
+    int64_t n = (int64_t)c->shape.D * c->shape.W;
     if (kind.has_proposals) {
-        TRY(run_part(c, L, kind, PART_PROPOSE));
+        TRY(run_proposal(c, L, kind));
         TRY(op->download(c->be, o->host + o->proposals, cycle_view(o->mem, o->proposals, n),
                          n * 4));
         TRY(correct_proposals(c, lanes, L));
     }
     cycle_masks_begin(c, lanes, L);
-    status st = run_part(c, L, kind, PART_FORWARD);
+    status st = run_part(c, kind, PART_FORWARD);
     cycle_masks_wait(c);
     TRY(st);
-    int64_t n_bytes = (int64_t)model_rows(c->target)->T * c->masks.n_words * 4;
+    int64_t n_bytes = (int64_t)c->rows.lane_row[L] * c->masks.n_words * 4;
     TRY(op->upload(c->be, c->masks.mem, c->masks.host, n_bytes));
-    return run_part(c, L, kind, PART_JUDGE);
+    return run_part(c, kind, PART_JUDGE);
+}
+
+static status run_free(cycle *c, int L, cycle_kind kind)
+{
+    if (kind.has_proposals) TRY(run_proposal(c, L, kind));
+    return run_part(c, kind, PART_VERIFY);
 }
 
 /* The result of lane l, the d-th with proposals when it has any. */
@@ -426,9 +453,8 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
     }
     /* With one row a lane that row is always right, so states may move at once. */
     if (kind.has_proposals) TRY(cycle_pending_flush(c));
-    TRY(upload_rows(c, lanes, L, !kind.has_proposals));
-    TRY(cycle_upload_inputs(c, lanes, L));
-    TRY(kind.has_masks ? run_masked(c, lanes, L, kind) : run_part(c, L, kind, PART_WHOLE));
+    TRY(upload_cycle(c, lanes, L, !kind.has_proposals));
+    TRY(kind.has_masks ? run_masked(c, lanes, L, kind) : run_free(c, L, kind));
     TRY(c->be->ops->download(c->be, c->out.host, c->out.mem,
                              kind.wants_logprobs ? c->out.n_bytes : c->out.n_small));
     for (int l = 0, d = 0; l < L; l++) {
@@ -450,15 +476,8 @@ status cycle_read_logits(cycle *c, int lane, const int32_t *ids, int n, float *o
 
 status cycle_run_half(cycle *c, const cycle_lane *lanes, int L, cycle_half half)
 {
-    const backend_ops *op = c->be->ops;
     cycle_kind kind = {.has_proposals = true};
-    TRY(upload_rows(c, lanes, L, false));
-    TRY(cycle_upload_inputs(c, lanes, L));
-    uint64_t key = graph_key(c, L, kind, PART_WHOLE) | (uint64_t)(1 + half) << 62;
-    if (!op->graph_replay(c->be, key)) {
-        TRY(op->graph_begin(c->be, key));
-        TRY(half == CYCLE_DRAFT ? propose(c) : verify(c, L, kind));
-        TRY(op->graph_end(c->be));
-    }
-    return op->download(c->be, c->out.host, c->out.mem, c->out.n_small);
+    TRY(upload_cycle(c, lanes, L, false));
+    TRY(run_part(c, kind, half == CYCLE_DRAFT ? PART_PROPOSE : PART_VERIFY));
+    return c->be->ops->download(c->be, c->out.host, c->out.mem, c->out.n_small);
 }

@@ -59,7 +59,7 @@ typedef struct {
     dev_buf anchor;     /* i32 [L] */
     dev_buf anchor_pos; /* i32 [L] */
     dev_buf ctx_begin;  /* i32 [L] */
-    dev_buf n_draft;    /* i32 [L], 1 .. W */
+    dev_buf n_draft;    /* i32 [L], 1 .. W; 0: the lane is there to fill the shape */
     dev_buf lane_slot;  /* i32 [L] */
     dev_buf lane_row;   /* i32 [L+1] of the verify rows */
     dev_buf block_ids;  /* i32 [L*B] anchor, then mask ids */

@@ -146,21 +146,25 @@ status engine_open(engine **out, const engine_options *o, err *err_out)
     return ERR_OK;
 }
 
+sequence *engine_pop_waiting(engine *e)
+{
+    mutex_lock(&e->lock);
+    sequence *s = e->waiting;
+    if (s) {
+        e->waiting = s->next;
+        if (!e->waiting) e->waiting_end = &e->waiting;
+        e->n_waiting--;
+    }
+    mutex_unlock(&e->lock);
+    return s;
+}
+
 static void finish_everything(engine *e)
 {
     for (int i = 0; i < ENGINE_LANES_MAX; i++)
         if (e->lanes[i]) engine_finish_sequence(e, e->lanes[i], ENGINE_CANCELED, NULL);
-    for (;;) {
-        mutex_lock(&e->lock);
-        sequence *s = e->waiting;
-        if (s) {
-            e->waiting = s->next;
-            e->n_waiting--;
-        }
-        mutex_unlock(&e->lock);
-        if (!s) return;
+    for (sequence *s; (s = engine_pop_waiting(e)) != NULL;)
         engine_finish_sequence(e, s, ENGINE_CANCELED, NULL);
-    }
 }
 
 void engine_close(engine *e)

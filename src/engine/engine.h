@@ -51,7 +51,11 @@ typedef struct {
      * others wait for tokens, and of twice that while nobody does, so that what comes meanwhile is
      * not held up; 0 = 100, -1 = slices of prefill_rows. At least 64 or 128 rows. */
     double slice_ms;
-    double decode_share;  /* ms of decoding owed for each ms of a slice, 0 .. 10 */
+    double decode_share; /* ms of decoding owed for each ms of a slice, 0 .. 10 */
+    /* Called once, on the thread that steps, when the device has failed for good: all requests fail
+     * with DEVICE from then on. NULL for none. */
+    void (*on_broken)(void *ctx, const err *failure);
+    void *broken_ctx;
     bool guards_steps;    /* tests: an allocation inside a step aborts */
     bool evicts_always;   /* tests: whatever may be evicted is, one by one, at every chance */
     bool spoils_drafts;   /* tests: proposals are replaced by token 0, which is hardly ever right */
@@ -165,6 +169,7 @@ typedef struct {
     int64_t prompt_tokens, completion_tokens, cycles, drafted, accepted;
     int64_t suspensions;      /* times that a running sequence had to give way and went on later */
     int64_t recomputed;       /* sequences whose numbers were no numbers and were computed again */
+    int64_t captures;         /* graphs that the backend has captured */
     int n_waiting, n_running; /* suspended ones wait */
     engine_cache_counters cache; /* as of the last step */
     turn_counters turns;

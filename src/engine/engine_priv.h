@@ -62,6 +62,9 @@ struct engine {
 /* engine_step.c: one step; true when something was done. */
 bool engine_run_step(engine *e);
 
+/* Take the first that waits, or NULL. Engine thread. */
+sequence *engine_pop_waiting(engine *e);
+
 /* engine_constraint.c: what the tokens of a sequence may be. Any thread. */
 status engine_constrain(engine *e, sequence *s, err *err_out);
 /* A call for these lanes failed. A broken device fails all lanes; else the one that came last fails

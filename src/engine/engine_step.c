@@ -67,17 +67,25 @@ static err failure_of(const engine *e, status s, const char *what)
     return failure;
 }
 
+/* From here on nothing is taken; what waits fails with what runs. */
+static void give_up(engine *e, const err *failure)
+{
+    mutex_lock(&e->lock);
+    bool is_first = e->broken.code == ERR_OK;
+    if (is_first) e->broken = *failure;
+    mutex_unlock(&e->lock);
+    for (sequence *s; (s = engine_pop_waiting(e)) != NULL;)
+        engine_finish_sequence(e, s, ENGINE_FAILED, failure);
+    if (is_first && e->opt.on_broken) e->opt.on_broken(e->opt.broken_ctx, failure);
+}
+
 static void fail_all(engine *e, status s, const char *what)
 {
     err failure = failure_of(e, s, what);
     reuse_clear(e->reuse);
     for (int i = 0; i < e->opt.n_lanes; i++)
         if (e->lanes[i]) engine_finish_sequence(e, e->lanes[i], ENGINE_FAILED, &failure);
-    if (s == ERR_DEVICE) {
-        mutex_lock(&e->lock);
-        e->broken = failure;
-        mutex_unlock(&e->lock);
-    }
+    if (s == ERR_DEVICE) give_up(e, &failure);
 }
 
 void engine_lanes_failed(engine *e, status st, const char *what, sequence *const *lanes, int n)
@@ -424,6 +432,7 @@ bool engine_run_step(engine *e)
     mutex_lock(&e->lock);
     e->count.cache = engine_cache_stats(e);
     e->count.tally = e->tally;
+    e->count.captures = cycle_backend(e->cycle)->n_captures;
     mutex_unlock(&e->lock);
     return true;
 }

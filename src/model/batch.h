@@ -10,8 +10,9 @@
 
 typedef struct {
     int T, L;
+    int max_rows;             /* no lane has more rows; 0: they are counted */
     const int32_t *ids;       /* [T] */
-    const int32_t *row_lane;  /* [T] index in [0, L) */
+    const int32_t *row_lane;  /* [T] index in [0, L), or -1: padding (ops.h) */
     const int32_t *row_pos;   /* [T] absolute position; the rotation axes t, h, w all equal it */
     const int32_t *lane_row;  /* [L+1] */
     const int32_t *lane_slot; /* [L] */

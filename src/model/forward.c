@@ -38,9 +38,10 @@ status model_upload(model *m, const batch *b)
     step_put(m, s->lane_slot, b->lane_slot, b->L);
     step_put(m, s->logit_row, b->logit_row, b->M);
 
-    int max_rows = 0;
+    int max_rows = b->max_rows;
     for (int l = 0; l < b->L; l++) {
         int n = b->lane_row[l + 1] - b->lane_row[l];
+        DASSERT(b->max_rows == 0 || n <= b->max_rows);
         if (n > max_rows) max_rows = n;
     }
     int64_t max_len = length_class(m, b);

@@ -48,7 +48,13 @@ void api_error_from(api_error *a, const err *e)
         api_error_set(a, 503, "server_shutdown", NULL, "the server is stopping");
         break;
     case ERR_DEVICE:
-        api_error_set(a, 500, "engine_failed", NULL, "%s: %s", e->where, e->msg);
+        /* An answer that is no numbers fails alone; else nothing can be computed until a restart.
+         */
+        if (strcmp(e->where, "numbers") == 0)
+            api_error_set(a, 500, "engine_failed", NULL, "%s: %s", e->where, e->msg);
+        else
+            api_error_set(a, 503, "runtime_unavailable", NULL, "the device failed: %s: %s",
+                          e->where, e->msg);
         break;
     case ERR_IO:
         api_error_set(a, 500, "internal_server_error", NULL, "%s: %s", e->where, e->msg);

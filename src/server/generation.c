@@ -202,7 +202,6 @@ static bool keeps_promise(generation *g, const answer *c)
 static void finish_answer(generation *g, answer *c, const engine_event *ev, bool is_cut)
 {
     err e = {.code = ERR_CANCELED};
-    if (ev->error && ev->error->code == ERR_DEVICE) g->server->is_broken = true;
     if (is_cut || atomic_load(&g->is_starved)) e.code = ERR_NOMEM;
     bool has_failed = ev->reason == ENGINE_FAILED || ev->reason == ENGINE_CANCELED;
     if ((has_failed && !c->is_cut) || e.code == ERR_NOMEM)
@@ -254,7 +253,6 @@ static bool ask_question(generation *g)
     status st = g->answers ? answer_open(&g->answers[0], g, 0, &e) : open_answers(g, &e);
     if (st == ERR_OK) st = engine_submit(g->server->engine, &ask, &g->engine_id, &e);
     if (st != ERR_OK) {
-        if (st == ERR_DEVICE) g->server->is_broken = true;
         fail_from(g, &e);
         return false;
     }
@@ -368,7 +366,6 @@ static void start(generation *g)
     drop_input(g);
     if (st != ERR_OK) {
         api_error a;
-        if (st == ERR_DEVICE) g->server->is_broken = true;
         api_error_from(&a, &e);
         reply_error(g, &a);
         generation_free(g);

@@ -40,6 +40,20 @@ static bool is_loopback(const struct sockaddr *a)
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
+/* The port and kind of the address that the socket has. */
+static int read_own_address(listener *l)
+{
+    struct sockaddr_storage own;
+    int n = sizeof own;
+    /* uv keeps "address in use" back until something needs the socket. */
+    int r = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&own, &n);
+    if (r != 0) return r;
+    l->is_loopback = is_loopback((struct sockaddr *)&own);
+    l->port = ntohs(own.ss_family == AF_INET ? ((struct sockaddr_in *)&own)->sin_port
+                                             : ((struct sockaddr_in6 *)&own)->sin6_port);
+    return 0;
+}
+
 static status bind_to(listener *l, const char *host, int port, err *e)
 {
     char service[8];
@@ -50,22 +64,15 @@ static status bind_to(listener *l, const char *host, int port, err *e)
     snprintf(service, sizeof service, "%d", port);
     int r = getaddrinfo(host, service, &hints, &found);
     if (r != 0) return err_set(e, ERR_IO, host, -1, "%s", gai_strerror(r));
-    l->is_loopback = is_loopback(found->ai_addr);
     r = uv_tcp_bind(&l->tcp, found->ai_addr, 0);
     freeaddrinfo(found);
-
-    struct sockaddr_storage own;
-    int n = sizeof own;
-    /* uv keeps "address in use" back until something needs the socket. */
-    if (r == 0) r = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&own, &n);
-    if (r != 0) return err_set(e, ERR_IO, host, -1, "port %d: %s", port, uv_strerror(r));
-    l->port = ntohs(own.ss_family == AF_INET ? ((struct sockaddr_in *)&own)->sin_port
-                                             : ((struct sockaddr_in6 *)&own)->sin6_port);
-    return ERR_OK;
+    if (r == 0) r = read_own_address(l);
+    return r == 0 ? ERR_OK : err_set(e, ERR_IO, host, -1, "port %d: %s", port, uv_strerror(r));
 }
 
-status listener_open(listener *l, uv_loop_t *loop, const char *host, int port,
-                     const http_limits *limits, const http_service *service, err *e)
+/* All but the socket's address. */
+static status open_socket(listener *l, uv_loop_t *loop, const http_limits *limits,
+                          const http_service *service, err *e)
 {
     *l = (listener){.loop = loop, .limits = *limits, .service = *service};
     if (getentropy(&l->boot_id, sizeof l->boot_id) != 0) l->boot_id = (uint32_t)clock_ns();
@@ -75,7 +82,24 @@ status listener_open(listener *l, uv_loop_t *loop, const char *host, int port,
     if (r != 0) return err_set(e, ERR_IO, "server", -1, "socket: %s", uv_strerror(r));
     l->is_open = true;
     l->tcp.data = l;
+    return ERR_OK;
+}
+
+status listener_open(listener *l, uv_loop_t *loop, const char *host, int port,
+                     const http_limits *limits, const http_service *service, err *e)
+{
+    TRY(open_socket(l, loop, limits, service, e));
     return bind_to(l, host, port, e);
+}
+
+status listener_open_at(listener *l, uv_loop_t *loop, int fd, const http_limits *limits,
+                        const http_service *service, err *e)
+{
+    TRY(open_socket(l, loop, limits, service, e));
+    int r = uv_tcp_open(&l->tcp, fd);
+    if (r != 0) return err_set(e, ERR_IO, "server", -1, "socket %d: %s", fd, uv_strerror(r));
+    r = read_own_address(l);
+    return r == 0 ? ERR_OK : err_set(e, ERR_IO, "server", -1, "socket %d: %s", fd, uv_strerror(r));
 }
 
 static void on_connection(uv_stream_t *stream, int r);

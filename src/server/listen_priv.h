@@ -47,6 +47,9 @@ struct listener {
  * Returns  IO when the address cannot be bound, NOMEM */
 status listener_open(listener *l, uv_loop_t *loop, const char *host, int port,
                      const http_limits *limits, const http_service *service, err *e);
+/* The same with a socket that is bound already. `fd` is the listener's, also when this fails. */
+status listener_open_at(listener *l, uv_loop_t *loop, int fd, const http_limits *limits,
+                        const http_service *service, err *e);
 status listener_start(listener *l, err *e);
 /* On the thread that runs the loop: writing to a client that is gone is an error of that write, not
  * a signal that ends the process. */

@@ -2,10 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "server/notify_priv.h"
+#include "server/restart_priv.h"
 #include "server/serve_flags_priv.h"
 #include "server/server.h"
 
@@ -129,7 +131,11 @@ static status run(const serve_flags *f, arena *a, server **s, engine **en, err *
     engine_options eo;
     progress p;
     TRY(serve_flags_resolve(f, a, &so, &eo, e));
+    TRY(restart_find_socket(&so.listen_fd, e));
+    so.ends_broken = true;
     TRY(server_open(s, &so, e)); /* a port that is taken is known before the model is loaded */
+    eo.on_broken = server_take_failure;
+    eo.broken_ctx = *s;
     TRY(serve_flags_check_bind(f, (*s)->listener.is_loopback, e));
     progress_begin(&p, eo.model);
     int64_t start_ns = clock_ns();
@@ -142,6 +148,25 @@ static status run(const serve_flags *f, arena *a, server **s, engine **en, err *
     print_plan(engine_about(*en), clock_ms_since(start_ns));
     print_ready(*s);
     return server_run(*s, e);
+}
+
+/* Whether a failed device has done anything before: if not, it would fail again. */
+static bool has_worked(engine *en)
+{
+    engine_counters c = engine_stats(en);
+    return c.completion_tokens > 0 || c.finished > c.failed + c.canceled;
+}
+
+/* The server has run to its end. Returns its socket, for a restart, or -1 with *st. */
+static int take_end(server *s, engine *en, status *st, err *e)
+{
+    if (*st != ERR_OK || !s->is_broken) return -1;
+    int fd = server_take_socket(s);
+    *st = ERR_DEVICE;
+    *e = s->failure;
+    if (fd < 0 || has_worked(en)) return fd;
+    close(fd);
+    return -1;
 }
 
 int server_command(int argc, char **argv)
@@ -166,8 +191,14 @@ int server_command(int argc, char **argv)
     engine *en = NULL;
     arena_init(&a, 0);
     st = run(&f, &a, &s, &en, &e);
+    int fd = take_end(s, en, &st, &e);
     server_close(s);
     engine_close(en);
     arena_fini(&a);
+    if (fd >= 0) {
+        fail(argv[0], &e);
+        fprintf(stderr, "riptide %s: starts again\n", argv[0]);
+        st = restart_exec(fd, argc, argv, &e);
+    }
     return st == ERR_OK ? 0 : fail(argv[0], &e);
 }

@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "server/endpoint_priv.h"
 #include "server/notify_priv.h"
+#include "server/restart_priv.h"
 #include "server/route_priv.h"
 
 enum {
@@ -29,6 +30,7 @@ server_options server_options_default(void)
         .body_max = 128 << 20,
         .keep_alive_ms = 2000,
         .grace_ms = 10000,
+        .listen_fd = -1,
         .choices_max = 64,
         .response_bytes = RESPONSE_STORE_BYTES,
         .reasoning_most = -1,
@@ -188,6 +190,7 @@ static void close_all(server *s)
     bridge_close(&s->bridge);
     if (!s->has_stop) return;
     close_handle((uv_handle_t *)&s->stop_wake);
+    close_handle((uv_handle_t *)&s->broken_wake);
     close_handle((uv_handle_t *)&s->stop_timer);
     for (int i = 0; i < 2; i++) close_handle((uv_handle_t *)&s->signals[i]);
 }
@@ -217,7 +220,7 @@ static void begin_stop(server *s)
         generation_cancel_all(s);
         return;
     }
-    notify_send("STOPPING=1");
+    if (s->kept_fd < 0) notify_send("STOPPING=1");
     if (s->n_generations > 0)
         log_event(LOG_INFO, "stop", "running=%d grace_ms=%lld, again to stop at once",
                   s->n_generations, (long long)s->opt.grace_ms);
@@ -229,6 +232,31 @@ static void begin_stop(server *s)
 static void on_stop(uv_async_t *wake)
 {
     begin_stop(wake->data);
+}
+
+void server_take_failure(void *ctx, const err *failure)
+{
+    server *s = ctx;
+    s->failure = *failure;
+    uv_async_send(&s->broken_wake);
+}
+
+/* What ran has failed by now, and so does what is asked next. */
+static void on_broken(uv_async_t *wake)
+{
+    server *s = wake->data;
+    s->is_broken = true;
+    log_event(LOG_ERROR, "device_failed", "at=%s message=\"%s\"", s->failure.where, s->failure.msg);
+    if (!s->opt.ends_broken || s->n_stops > 0) return;
+    s->kept_fd = restart_keep_socket(&s->listener.tcp);
+    begin_stop(s);
+}
+
+int server_take_socket(server *s)
+{
+    int fd = s->kept_fd;
+    s->kept_fd = -1;
+    return fd;
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -251,6 +279,9 @@ static status open_stop(server *s, err *e)
     if (r != 0) return err_set(e, ERR_IO, "server", -1, "%s", uv_strerror(r));
     s->has_stop = true;
     s->stop_wake.data = s;
+    r = uv_async_init(&s->loop, &s->broken_wake, on_broken);
+    if (r != 0) return err_set(e, ERR_IO, "server", -1, "%s", uv_strerror(r));
+    s->broken_wake.data = s;
     uv_timer_init(&s->loop, &s->stop_timer);
     s->stop_timer.data = s;
     static const int numbers[] = {SIGINT, SIGTERM};
@@ -270,8 +301,12 @@ static status open_parts(server *s, err *e)
     TRY(bridge_open(&s->bridge, &s->loop, server_take_events, s, e));
     TRY(open_stop(s, e));
     http_service service = {on_head, on_request, put_error, s};
-    TRY(listener_open(&s->listener, &s->loop, s->opt.host, s->opt.port, &s->opt.limits, &service,
-                      e));
+    if (s->opt.listen_fd >= 0)
+        TRY(listener_open_at(&s->listener, &s->loop, s->opt.listen_fd, &s->opt.limits, &service,
+                             e));
+    else
+        TRY(listener_open(&s->listener, &s->loop, s->opt.host, s->opt.port, &s->opt.limits,
+                          &service, e));
     s->opt.access.is_loopback = s->listener.is_loopback;
     return response_store_open(&s->responses, s->opt.response_store, s->opt.response_bytes, e);
 }
@@ -281,6 +316,7 @@ status server_open(server **out, const server_options *o, err *e)
     server *s = mem_new(sizeof *s);
     if (!s) return err_set(e, ERR_NOMEM, "server", -1, "server");
     s->opt = *o;
+    s->kept_fd = -1;
     s->opt.access.bind_name = str_from(o->host);
     s->created_s = clock_unix_s();
     grammar_cache_init(&s->grammars, GRAMMAR_CACHE_BYTES);
@@ -335,5 +371,6 @@ void server_close(server *s)
     response_store_close(&s->responses);
     grammar_cache_fini(&s->grammars);
     template_close(s->template);
+    if (s->kept_fd >= 0) close(s->kept_fd);
     mem_free(s);
 }

@@ -28,6 +28,8 @@ typedef struct {
     int64_t keep_alive_ms;      /* a stream that is silent for so long sends a comment */
     int64_t grace_ms;           /* running answers may end after the first stop */
     bool handles_signals;       /* SIGINT and SIGTERM stop it */
+    int listen_fd;              /* a bound socket to take over instead of host and port, or -1 */
+    bool ends_broken;           /* a failed device stops it; else it goes on answering with 503 */
     int choices_max;            /* answers of one request, 1..64 */
     const char *response_store; /* file of stored responses; NULL: in memory */
     int64_t response_bytes;     /* most bytes of them */
@@ -41,7 +43,7 @@ struct server {
     uv_loop_t loop;
     listener listener;
     bridge bridge;
-    uv_async_t stop_wake;
+    uv_async_t stop_wake, broken_wake;
     uv_signal_t signals[2];
     uv_timer_t stop_timer;
     int n_stops;       /* how often a stop was asked for */
@@ -57,6 +59,8 @@ struct server {
     response_store responses;
     grammar_cache grammars;
     bool is_broken;    /* the device failed */
+    err failure;       /* how, written before broken_wake is sent */
+    int kept_fd;       /* owned: the socket of a server that ended broken, for the next; or -1 */
     uint64_t id_state; /* random ids */
     int64_t created_s;
 };
@@ -76,6 +80,11 @@ status server_run(server *s, err *e);
 /* The first call lets running answers end (grace_ms), a second one ends them at once. */
 void server_stop(server *s);
 void server_close(server *s); /* NULL is fine; not while it runs */
+/* engine_options.on_broken, with the server as its context. Thread: any, while the server lives. */
+void server_take_failure(void *server, const err *failure);
+/* Behind server_run: the listening socket when it ended because the device failed, else -1. The
+ * caller owns it. */
+int server_take_socket(server *s);
 
 static inline int server_port(const server *s)
 {

@@ -56,6 +56,7 @@ ENGINE(completion_tokens)
 ENGINE(cycles)
 ENGINE(drafted)
 ENGINE(accepted)
+ENGINE(captures)
 ENGINE(suspensions)
 ENGINE(recomputed)
 CACHE(lookups)
@@ -120,6 +121,7 @@ static const metric metrics[] = {
     {"decode", "cycles", EVER, "decode cycles of answers that ended", get_cycles},
     {"decode", "drafted", EVER, "tokens that the draft proposed", get_drafted},
     {"decode", "accepted", EVER, "of these, right ones", get_accepted},
+    {"decode", "captures", EVER, "graphs that were captured of cycles", get_captures},
     {"cache", "lookups", EVER, "prompts looked up in the cache", get_cache_lookups},
     {"cache", "hits", EVER, "of these, with something found", get_cache_hits},
     {"cache", "reused_tokens", EVER, "prompt tokens taken over", get_cache_reused_tokens},

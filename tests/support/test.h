@@ -49,6 +49,10 @@ void test_register(test_case *t);
     } while (0)
 #define CHECK_STATUS(expr, want) assert_string_equal(status_name(expr), status_name(want))
 
+/* Optional: what the program is when its first argument is no name of a test but `serve`; argv[0]
+ * is that word. For tests of what a process does to itself. */
+__attribute__((weak)) int test_as_program(int argc, char **argv);
+
 /* The folder ../shared beside the checkout (its data is only there at the developers'), or NULL. */
 const char *test_shared(void);
 /* The root of the checkout. */

@@ -78,6 +78,8 @@ double test_normal(uint64_t *state)
 /* Usage: test_x [substring of a name] */
 int main(int argc, char **argv)
 {
+    if (argc > 1 && test_as_program && strcmp(argv[1], "serve") == 0)
+        return test_as_program(argc - 1, argv + 1);
     /* The runner reads a pipe: a crash must not take the lines before it along. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct CMUnitTest *tests = calloc((size_t)n_tests + 1, sizeof *tests);

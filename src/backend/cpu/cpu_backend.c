@@ -82,6 +82,11 @@ static status cpu_graph_end(backend *b)
     return ERR_OK;
 }
 
+static void cpu_graph_drop(backend *b)
+{
+    (void)b;
+}
+
 /* ---- scratch ------------------------------------------------------------------------------ */
 
 static int64_t max64(int64_t a, int64_t b)
@@ -206,6 +211,7 @@ static const backend_ops table = {
     .graph_replay = cpu_graph_replay,
     .graph_begin = cpu_graph_begin,
     .graph_end = cpu_graph_end,
+    .graph_drop = cpu_graph_drop,
     .embed = cpu_embed,
     .rmsnorm = cpu_rmsnorm,
     .linear = cpu_linear,

@@ -49,6 +49,8 @@ static void cuda_close(backend *b)
     cuda_slices_close(cb);
     if (cb->upload) cudaStreamDestroy(cb->upload);
     if (cb->stream) cudaStreamDestroy(cb->stream);
+    /* A faulted context keeps its memory until it goes, and nothing more can be done with it. */
+    if (cb->broken != ERR_OK) cudaDeviceReset();
     mem_free(cb);
 }
 
@@ -68,6 +70,7 @@ static backend_ops make_table(void)
     t.graph_replay = cuda_graph_replay;
     t.graph_begin = cuda_graph_begin;
     t.graph_end = cuda_graph_end;
+    t.graph_drop = cuda_graph_drop;
     t.embed = cuda_embed;
     t.rmsnorm = cuda_rmsnorm;
     t.linear = cuda_linear;
@@ -156,6 +159,7 @@ extern "C" status cuda_backend_open(backend **b, const char *isa, const backend_
     cb->base.act = DTYPE_BF16;
     cb->base.quantises_drafts = true;
     cb->base.n_threads = 1;
+    cb->base.has_graphs = true;
     ahead_clear(&cb->ahead);
     status s = device_open(cb, &prop, e);
     if (s != ERR_OK) {

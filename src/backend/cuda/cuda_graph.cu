@@ -30,6 +30,18 @@ status cuda_graph_begin(backend *b, uint64_t key)
     return ERR_OK;
 }
 
+/* Nothing that was captured runs; the stream is as before. */
+void cuda_graph_drop(backend *b)
+{
+    cuda_backend *cb = cuda_of(b);
+    cudaGraph_t graph = nullptr;
+    if (!cb->is_capturing) return;
+    cb->is_capturing = false;
+    cudaStreamEndCapture(cb->stream, &graph);
+    if (graph) cudaGraphDestroy(graph);
+    cudaGetLastError(); /* of a capture that was invalid already: not the device's */
+}
+
 /* A free place in the cache, the least recently used graph's when all are taken. */
 static cuda_graph *graph_place(cuda_backend *cb)
 {
@@ -50,7 +62,9 @@ status cuda_graph_end(backend *b)
     cb->is_capturing = false;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
+    size_t n_nodes = 0;
     cudaError_t r = cudaStreamEndCapture(cb->stream, &graph);
+    if (r == cudaSuccess) r = cudaGraphGetNodes(graph, nullptr, &n_nodes);
     if (r == cudaSuccess) r = cudaGraphInstantiate(&exec, graph, 0);
     if (r == cudaSuccess) r = cudaGraphLaunch(exec, cb->stream);
     if (graph) cudaGraphDestroy(graph);
@@ -62,6 +76,8 @@ status cuda_graph_end(backend *b)
     g->key = cb->capture_key;
     g->used = ++cb->tick;
     g->exec = exec;
+    b->n_captures++;
+    b->n_nodes = static_cast<int64_t>(n_nodes);
     return ERR_OK;
 }
 

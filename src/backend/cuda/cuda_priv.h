@@ -140,6 +140,7 @@ void cuda_weight_close(backend *b, dev_weight *w);
 bool cuda_graph_replay(backend *b, uint64_t key);
 status cuda_graph_begin(backend *b, uint64_t key);
 status cuda_graph_end(backend *b);
+void cuda_graph_drop(backend *b);
 void cuda_graph_clear(cuda_backend *cb);
 
 /* The ops, one file an idea. */

@@ -159,6 +159,11 @@ static status ref_graph_end(backend *b)
     return ERR_OK;
 }
 
+static void ref_graph_drop(backend *b)
+{
+    (void)b;
+}
+
 static void ref_close(backend *b)
 {
     ref_backend *r = ref_of(b);
@@ -183,6 +188,7 @@ static const backend_ops table = {
     .graph_replay = ref_graph_replay,
     .graph_begin = ref_graph_begin,
     .graph_end = ref_graph_end,
+    .graph_drop = ref_graph_drop,
     .embed = ref_embed,
     .rmsnorm = ref_rmsnorm,
     .linear = ref_linear,

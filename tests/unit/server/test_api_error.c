@@ -31,7 +31,8 @@ TEST(a_status_becomes_an_http_status_and_a_code)
     expect(from(ERR_LIMIT, "tools", "too deep"), 400, "invalid_request_error", "tools");
     expect(from(ERR_NOMEM, "x", "y"), 503, "runtime_unavailable", "");
     expect(from(ERR_CANCELED, "x", "y"), 503, "server_shutdown", "");
-    expect(from(ERR_DEVICE, "attention", "fault"), 500, "engine_failed", "");
+    expect(from(ERR_DEVICE, "attention", "fault"), 503, "runtime_unavailable", "");
+    expect(from(ERR_DEVICE, "numbers", "none"), 500, "engine_failed", "");
     expect(from(ERR_IO, "file", "gone"), 500, "internal_server_error", "");
     assert_int_equal(from(ERR_OK, "", "").http, 0);
 }

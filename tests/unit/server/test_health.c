@@ -2,10 +2,12 @@
 
 static serve_fixture fixture, *const f = &fixture;
 
-/* As a device fault leaves the server. */
+/* As the engine does when its device has failed. */
 static void break_device(server *s)
 {
-    s->is_broken = true;
+    err failure = {0};
+    err_set(&failure, ERR_DEVICE, "attn", -1, "fault");
+    server_take_failure(s, &failure);
 }
 
 TEST(health_and_readiness_tell_the_truth)
