@@ -34,7 +34,7 @@ static status convert(void *flags, arena *a, buf *out, err *e)
     if (!f->out) return err_set(e, ERR_INVALID, "--out", -1, "no file named");
     TRY(engine_flags_find_model(&f->f, a, &path, e));
     TRY(load_model_open(&m, path, e));
-    status s = load_convert(&m, f->out, find_type(f->type), e);
+    status s = load_convert(&m, f->out, find_type(f->type), (int)f->f.threads, e);
     load_model_close(&m);
     return s;
 }
@@ -49,6 +49,8 @@ int command_convert(int argc, char **argv)
         {"out", OPTION_TEXT, &f.out, .help = "the GGUF file to write"},
         {"type", OPTION_CHOICE, &f.type, .choices = TYPES,
          .help = "of matrices; rows that are no whole blocks of it become q8_0"},
+        {"threads", OPTION_INT, &f.f.threads, .min = 0, .max = 1024,
+         .help = "that encode (0: all cores)"},
         {0},
     };
     int code = command_parse(rows, "riptide convert [--model M] --out FILE [--type T]", argc, argv);

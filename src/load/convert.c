@@ -22,7 +22,9 @@ typedef struct {
     job *jobs;             /* owned [cap] */
     gguf_out_tensor *list; /* owned [cap] */
     int n, cap;
-    float *row; /* owned, widest row */
+    int64_t widest;
+    float *rows; /* owned [workers][widest] */
+    workers *pool;
 } converter;
 
 static bool ends(const char *name, const char *end)
@@ -97,9 +99,10 @@ static int64_t our_row(const tensor_heads *v, int64_t i)
     return v->from + tensor_our_column(&order, i - v->from);
 }
 
-static status read_row(void *ctx, int i, int64_t row, float *out, err *e)
+static status read_row(void *ctx, int worker, int i, int64_t row, float *out, err *e)
 {
-    converter *c = ctx;
+    const converter *c = ctx;
+    float *values = c->rows + worker * c->widest;
     const job *j = &c->jobs[i];
     tensor t = j->from, order = {.heads = j->heads};
     int64_t k = t.shape[t.n_dims - 1];
@@ -110,13 +113,11 @@ static status read_row(void *ctx, int i, int64_t row, float *out, err *e)
         t = tensor_slice(&t, row / inner);
         row %= inner;
     }
-    tensor_row_f32(&t, our_row(&j->heads, row), c->row);
-    for (int64_t at = 0; at < k; at++) {
-        float v = c->row[tensor_our_column(&order, at)];
-        if (j->adds_one) v += 1.0f;
-        if (j->negates_exp) v = (float)-exp((double)v);
-        out[at] = v;
-    }
+    bool moves = j->heads.n > 0 && j->heads.in_columns;
+    tensor_row_f32(&t, our_row(&j->heads, row), moves ? values : out);
+    for (int64_t at = 0; at < k && moves; at++) out[at] = values[tensor_our_column(&order, at)];
+    for (int64_t at = 0; at < k && j->adds_one; at++) out[at] += 1.0f;
+    for (int64_t at = 0; at < k && j->negates_exp; at++) out[at] = (float)-exp((double)out[at]);
     return ERR_OK;
 }
 
@@ -139,7 +140,6 @@ static status walk(converter *c, arch_tensor_visit *visit, err *e)
 
 static status convert(converter *c, gguf_out_keys *k, const char *path, err *e)
 {
-    int64_t widest = 1;
     TRY(walk(c, count, e));
     c->jobs = mem_new_array((size_t)c->cap, sizeof *c->jobs);
     c->list = mem_new_array((size_t)c->cap, sizeof *c->list);
@@ -147,25 +147,27 @@ static status convert(converter *c, gguf_out_keys *k, const char *path, err *e)
     TRY(walk(c, add, e));
     for (int i = 0; i < c->n; i++) {
         const tensor *t = &c->jobs[i].from;
-        if (t->shape[t->n_dims - 1] > widest) widest = t->shape[t->n_dims - 1];
+        if (t->shape[t->n_dims - 1] > c->widest) c->widest = t->shape[t->n_dims - 1];
     }
-    c->row = mem_new_array((size_t)widest, sizeof *c->row);
-    if (!c->row) return err_set(e, ERR_NOMEM, safetensors_where(path), -1, "a row");
+    c->rows = mem_new_array((size_t)workers_count(c->pool), (size_t)c->widest * sizeof *c->rows);
+    if (!c->rows) return err_set(e, ERR_NOMEM, safetensors_where(path), -1, "a row");
     TRY(convert_put_keys(c->m, file_type_of(c->type), k, e));
-    return gguf_write(path, k, c->list, c->n, read_row, c, e);
+    return gguf_write(path, k, c->list, c->n, c->pool, read_row, c, e);
 }
 
-status load_convert(const load_model *m, const char *path, dtype type, err *e)
+status load_convert(const load_model *m, const char *path, dtype type, int n_threads, err *e)
 {
-    converter c = {.m = m, .type = type};
+    converter c = {.m = m, .type = type, .widest = 1};
     gguf_out_keys k;
     if (!block_can_encode(type))
         return err_set(e, ERR_INVALID, "type", -1, "%s cannot be written", dtype_name(type));
+    TRY(workers_open(&c.pool, n_threads, e));
     gguf_out_init(&k);
     status s = convert(&c, &k, path, e);
     gguf_out_fini(&k);
+    workers_close(c.pool);
     mem_free(c.jobs);
     mem_free(c.list);
-    mem_free(c.row);
+    mem_free(c.rows);
     return s;
 }

@@ -11,9 +11,10 @@
 
 /* Write m, whose weights are open, to `path`.
  *
- * type     what block_encode.h can write
- * Returns  INVALID for another type; FORMAT for a tokenizer that cannot be carried over;
- *          UNSUPPORTED for what GGUF has no key for; IO; NOMEM */
-status load_convert(const load_model *m, const char *path, dtype type, err *e);
+ * type       what block_encode.h can write
+ * n_threads  that encode, 0 for the cores of the process; the file is the same with any number
+ * Returns    INVALID for another type; FORMAT for a tokenizer that cannot be carried over;
+ *            UNSUPPORTED for what GGUF has no key for; IO; NOMEM */
+status load_convert(const load_model *m, const char *path, dtype type, int n_threads, err *e);
 
 #endif

@@ -10,7 +10,8 @@
 #include "tensor/block.h"
 #include "tensor/block_encode.h"
 
-enum { VERSION = 3, ALIGNMENT = 32 };
+/* Bytes that are encoded between two writes, where a row is not larger by itself. */
+enum { VERSION = 3, ALIGNMENT = 32, BATCH_BYTES = 1 << 20 };
 
 static void put_u32(buf *b, uint32_t v)
 {
@@ -146,11 +147,23 @@ static status make_head(const char *where, const gguf_out_keys *k, const gguf_ou
     return ERR_OK;
 }
 
+/* What went wrong in one worker. */
+typedef struct {
+    status s;
+    err e;
+} failure;
+
 typedef struct {
     FILE *f;
     const char *where;
-    float *values;  /* owned, widest row */
-    uint8_t *bytes; /* owned, of that row */
+    const gguf_out_tensor *list;
+    workers *pool;
+    gguf_out_row *row;
+    void *ctx;
+    int64_t widest;
+    float *values;     /* owned [workers][widest] */
+    failure *failures; /* owned [workers] */
+    uint8_t *bytes;    /* owned, a batch */
 } sink;
 
 static status put_bytes(const sink *s, const void *bytes, size_t n, err *e)
@@ -159,65 +172,105 @@ static status put_bytes(const sink *s, const void *bytes, size_t n, err *e)
     return err_set(e, ERR_IO, s->where, -1, "cannot write: %s", strerror(errno));
 }
 
-static status put_tensor(const sink *s, const gguf_out_tensor *t, int i, gguf_out_row *row,
-                         void *ctx, err *e)
+/* Rows [first, first + n) of tensor i. */
+typedef struct {
+    const sink *s;
+    int i;
+    int64_t first;
+} batch;
+
+static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const batch *b = ctx;
+    const sink *s = b->s;
+    const gguf_out_tensor *t = &s->list[b->i];
+    int64_t k = row_length(t), row_bytes = block_row_bytes(t->type, k);
+    float *values = s->values + worker * s->widest;
+    failure *f = &s->failures[worker];
+    for (int64_t r = begin; r < end && f->s == ERR_OK; r++) {
+        f->s = s->row(s->ctx, worker, b->i, b->first + r, values, &f->e);
+        if (f->s == ERR_OK) block_encode_row(t->type, values, k, s->bytes + r * row_bytes);
+    }
+}
+
+static status find_failure(const sink *s, err *e)
+{
+    for (int w = 0; w < workers_count(s->pool); w++) {
+        if (s->failures[w].s == ERR_OK) continue;
+        if (e) *e = s->failures[w].e;
+        return s->failures[w].s;
+    }
+    return ERR_OK;
+}
+
+static status put_tensor(const sink *s, int i, err *e)
 {
     static const uint8_t zeros[ALIGNMENT];
-    int64_t k = row_length(t), n_rows = n_rows_of(t), row_bytes = block_row_bytes(t->type, k);
-    for (int64_t r = 0; r < n_rows; r++) {
-        TRY(row(ctx, i, r, s->values, e));
-        block_encode_row(t->type, s->values, k, s->bytes);
-        TRY(put_bytes(s, s->bytes, (size_t)row_bytes, e));
+    const gguf_out_tensor *t = &s->list[i];
+    int64_t n_rows = n_rows_of(t), row_bytes = block_row_bytes(t->type, row_length(t));
+    int64_t most = BATCH_BYTES > row_bytes ? BATCH_BYTES / row_bytes : 1;
+    for (int64_t r = 0; r < n_rows; r += most) {
+        int64_t n = n_rows - r < most ? n_rows - r : most;
+        batch b = {s, i, r};
+        workers_for(s->pool, n, 1, encode_rows, &b);
+        TRY(find_failure(s, e));
+        TRY(put_bytes(s, s->bytes, (size_t)(n * row_bytes), e));
     }
     int64_t n = n_rows * row_bytes;
     return put_bytes(s, zeros, (size_t)(padded(n) - n), e);
 }
 
-static status put_all(sink *s, const buf *head, const gguf_out_tensor *list, int n,
-                      gguf_out_row *row, void *ctx, err *e)
+static status put_all(sink *s, const buf *head, int n, err *e)
 {
-    int64_t widest = 1;
+    size_t n_workers = (size_t)workers_count(s->pool);
+    s->widest = 1;
     for (int i = 0; i < n; i++)
-        if (row_length(&list[i]) > widest) widest = row_length(&list[i]);
-    s->values = mem_new_array((size_t)widest, sizeof *s->values);
-    s->bytes = mem_new_array((size_t)widest, 4); /* no type takes more than f32 */
-    if (!s->values || !s->bytes) return err_set(e, ERR_NOMEM, s->where, -1, "out of memory");
+        if (row_length(&s->list[i]) > s->widest) s->widest = row_length(&s->list[i]);
+    size_t widest = (size_t)s->widest;
+    s->values = mem_new_array(n_workers, widest * sizeof *s->values);
+    s->failures = mem_new_array(n_workers, sizeof *s->failures);
+    /* No type takes more than f32. */
+    s->bytes = mem_new(widest * 4 > BATCH_BYTES ? widest * 4 : BATCH_BYTES);
+    if (!s->values || !s->failures || !s->bytes)
+        return err_set(e, ERR_NOMEM, s->where, -1, "out of memory");
     TRY(put_bytes(s, head->ptr, head->len, e));
-    for (int i = 0; i < n; i++) TRY(put_tensor(s, &list[i], i, row, ctx, e));
+    for (int i = 0; i < n; i++) TRY(put_tensor(s, i, e));
     if (fflush(s->f) == 0 && fsync(fileno(s->f)) == 0) return ERR_OK;
     return err_set(e, ERR_IO, s->where, -1, "cannot write: %s", strerror(errno));
 }
 
-static status write_beside(const char *path, const char *beside, const buf *head,
-                           const gguf_out_tensor *list, int n, gguf_out_row *row, void *ctx, err *e)
+static status write_beside(sink *s, const char *path, const char *beside, const buf *head, int n,
+                           err *e)
 {
-    sink s = {.f = fopen(beside, "wb"), .where = safetensors_where(path)};
-    if (!s.f)
-        return err_set(e, ERR_IO, s.where, -1, "cannot create a file beside it: %s",
+    s->f = fopen(beside, "wb");
+    if (!s->f)
+        return err_set(e, ERR_IO, s->where, -1, "cannot create a file beside it: %s",
                        strerror(errno));
-    status st = put_all(&s, head, list, n, row, ctx, e);
-    mem_free(s.values);
-    mem_free(s.bytes);
-    if (fclose(s.f) != 0 && st == ERR_OK)
-        st = err_set(e, ERR_IO, s.where, -1, "cannot write: %s", strerror(errno));
+    status st = put_all(s, head, n, e);
+    mem_free(s->values);
+    mem_free(s->failures);
+    mem_free(s->bytes);
+    if (fclose(s->f) != 0 && st == ERR_OK)
+        st = err_set(e, ERR_IO, s->where, -1, "cannot write: %s", strerror(errno));
     if (st == ERR_OK && rename(beside, path) != 0)
-        st = err_set(e, ERR_IO, s.where, -1, "cannot rename: %s", strerror(errno));
+        st = err_set(e, ERR_IO, s->where, -1, "cannot rename: %s", strerror(errno));
     if (st != ERR_OK) unlink(beside);
     return st;
 }
 
 status gguf_write(const char *path, const gguf_out_keys *k, const gguf_out_tensor *list, int n,
-                  gguf_out_row *row, void *ctx, err *e)
+                  workers *pool, gguf_out_row *row, void *ctx, err *e)
 {
     buf head, beside;
-    const char *where = safetensors_where(path);
+    sink to = {
+        .where = safetensors_where(path), .list = list, .pool = pool, .row = row, .ctx = ctx};
     buf_init(&head);
     buf_init(&beside);
-    status s = make_head(where, k, list, n, &head, e);
+    status s = make_head(to.where, k, list, n, &head, e);
     if (s == ERR_OK) {
         buf_printf(&beside, "%s.%ld.tmp", path, (long)getpid());
-        s = beside.failed ? err_set(e, ERR_NOMEM, where, -1, "out of memory")
-                          : write_beside(path, beside.ptr, &head, list, n, row, ctx, e);
+        s = beside.failed ? err_set(e, ERR_NOMEM, to.where, -1, "out of memory")
+                          : write_beside(&to, path, beside.ptr, &head, n, e);
     }
     buf_fini(&head);
     buf_fini(&beside);

@@ -1,12 +1,14 @@
 /* gguf_write: one GGUF file (model-spec 4.3, version 3) written front to back.
  *
- * Keys are collected first; then each tensor's rows are asked for and encoded one at a time, so
- * that a model of any size needs the memory of one row. Thread: one at a time. */
+ * Keys are collected first; then each tensor's rows are asked for and encoded, some of them at a
+ * time over the threads of a pool, so that a model of any size needs the memory of these few rows.
+ * What is written does not depend on the threads. Thread: one at a time. */
 #ifndef RIPTIDE_LOAD_GGUF_WRITE_H
 #define RIPTIDE_LOAD_GGUF_WRITE_H
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/workers.h"
 #include "tensor/tensor.h"
 
 /* The keys, in the order in which they are put. A failed allocation shows when the file is written.
@@ -32,13 +34,14 @@ typedef struct {
     int64_t shape[TENSOR_DIMS_MAX]; /* outermost first; the last is whole blocks */
 } gguf_out_tensor;
 
-/* Row `row` of tensor i, counted over all outer dimensions, as f32 into out. */
-typedef status gguf_out_row(void *ctx, int i, int64_t row, float *out, err *e);
+/* Row `row` of tensor i, counted over all outer dimensions, as f32 into out. Called by any thread
+ * of the pool, `worker` as workers_for counts them. */
+typedef status gguf_out_row(void *ctx, int worker, int i, int64_t row, float *out, err *e);
 
 /* Write beside `path`, flush, rename: a reader sees no file or the whole one.
  *
  * Returns  IO; INVALID for a tensor that cannot be written; NOMEM; what `row` returns */
 status gguf_write(const char *path, const gguf_out_keys *k, const gguf_out_tensor *list, int n,
-                  gguf_out_row *row, void *ctx, err *e);
+                  workers *pool, gguf_out_row *row, void *ctx, err *e);
 
 #endif

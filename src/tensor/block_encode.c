@@ -5,106 +5,6 @@
 #include "base/asserts.h"
 #include "tensor/block_encode_priv.h"
 
-/* ---- choosing a scale ----------------------------------------------------------------------- */
-
-int encode_code(float x, float step, int lo, int hi)
-{
-    if (step == 0) return lo > 0 ? lo : 0;
-    float q = rintf(x / step);
-    return !(q > (float)lo) ? lo : q >= (float)hi ? hi : (int)q;
-}
-
-static float largest(const float *x, int n)
-{
-    float most = 0;
-    for (int i = 0; i < n; i++)
-        if (fabsf(x[i]) > fabsf(most)) most = x[i];
-    return most;
-}
-
-/* Steps are tried from a little less to a little more than what reaches the largest value. */
-enum { TRIES = 9 };
-
-static float stretched(float step, int i)
-{
-    return step * (0.92f + 0.02f * (float)i);
-}
-
-float encode_symmetric(const float *x, int n, int lo, int hi)
-{
-    float start = largest(x, n) / (float)lo, best = start;
-    double least = INFINITY;
-    for (int i = 0; i < TRIES && start != 0; i++) {
-        float step = stretched(start, i);
-        double sum = 0;
-        for (int k = 0; k < n; k++) {
-            double d = (double)x[k] - (double)step * encode_code(x[k], step, lo, hi);
-            sum += d * d;
-        }
-        if (sum >= least) continue;
-        least = sum;
-        best = step;
-    }
-    return best;
-}
-
-void encode_affine(const float *x, int n, int top, float *step, float *min)
-{
-    float lo = 0, hi = x[0];
-    for (int i = 0; i < n; i++) {
-        if (x[i] < lo) lo = x[i];
-        if (x[i] > hi) hi = x[i];
-    }
-    if (hi < lo) hi = lo;
-    float start = (hi - lo) / (float)top;
-    double least = INFINITY;
-    *step = start;
-    *min = -lo;
-    for (int i = 0; i < TRIES && start != 0; i++) {
-        float s = stretched(start, i);
-        double sum = 0;
-        for (int k = 0; k < n; k++) {
-            double d = (double)(x[k] - lo) - (double)s * encode_code(x[k] - lo, s, 0, top);
-            sum += d * d;
-        }
-        if (sum >= least) continue;
-        least = sum;
-        *step = s;
-    }
-}
-
-int encode_nearest(float x, float step, const int8_t *table)
-{
-    int best = 0;
-    float least = INFINITY;
-    for (int q = 0; q < 16; q++) {
-        float d = fabsf(x - step * (float)table[q]);
-        if (!(d < least)) continue;
-        least = d;
-        best = q;
-    }
-    return best;
-}
-
-float encode_table(const float *x, int n, const int8_t *table, int most)
-{
-    float start = largest(x, n) / (float)most, best = start;
-    double least = INFINITY;
-    for (int i = 0; i < TRIES && start != 0; i++) {
-        float step = stretched(start, i);
-        double sum = 0;
-        for (int k = 0; k < n; k++) {
-            double d = (double)x[k] -
-                       (double)(step * (float)table[encode_nearest(x[k], step, table)]);
-            sum += d * d;
-        }
-        if (sum >= least) continue;
-        least = sum;
-        best = step;
-    }
-    return best;
-}
-
 /* ---- blocks of 32 --------------------------------------------------------------------------- */
 
 /* Codes to half bytes: element j low in byte j, j + 16 high. */
@@ -172,16 +72,15 @@ static void q5_1(const float *x, uint8_t *b)
 
 static void q8_0(const float *x, uint8_t *b)
 {
-    encode_f16(b, fabsf(largest(x, 32)) / 127);
+    encode_f16(b, fabsf(encode_largest(x, 32)) / 127);
     for (int j = 0; j < 32; j++) b[2 + j] = (uint8_t)encode_code(x[j], block_f16(b), -127, 127);
 }
 
 static void iq4_nl(const float *x, uint8_t *b)
 {
     uint8_t codes[32];
-    encode_f16(b, encode_table(x, 32, block_iq4_values, -127));
-    for (int j = 0; j < 32; j++)
-        codes[j] = (uint8_t)encode_nearest(x[j], block_f16(b), block_iq4_values);
+    encode_f16(b, encode_iq4_step(x, 32));
+    for (int j = 0; j < 32; j++) codes[j] = (uint8_t)encode_iq4_code(x[j], block_f16(b));
     put_halves(codes, b + 2);
 }
 
@@ -190,29 +89,36 @@ static void iq4_nl(const float *x, uint8_t *b)
 static void mxfp4(const float *x, uint8_t *b)
 {
     uint8_t codes[32];
-    float most = fabsf(largest(x, 32));
+    float most = fabsf(encode_largest(x, 32));
     int e = most > 0 ? 127 + ilogbf(most) - 2 : 0;
     b[0] = (uint8_t)(e < 0 ? 0 : e > 254 ? 254 : e);
-    for (int j = 0; j < 32; j++)
-        codes[j] = (uint8_t)encode_nearest(x[j], block_half_e8m0(b[0]), block_fp4_values);
+    for (int j = 0; j < 32; j++) codes[j] = (uint8_t)encode_fp4_code(x[j], block_half_e8m0(b[0]));
     put_halves(codes, b + 1);
+}
+
+/* Codes 0 to 126 ascend. */
+static uint8_t nearest_ue4m3(float v)
+{
+    uint8_t low = 0, high = 126;
+    while (high - low > 1) {
+        uint8_t mid = (uint8_t)((low + high) / 2);
+        if (block_half_ue4m3(mid) <= v)
+            low = mid;
+        else
+            high = mid;
+    }
+    return v - block_half_ue4m3(low) <= block_half_ue4m3(high) - v ? low : high;
 }
 
 static void nvfp4(const float *x, uint8_t *b)
 {
     for (int s = 0; s < 4; s++) {
-        float most = fabsf(largest(x + 16 * s, 16)) / 12, d = 0, least = INFINITY;
-        b[s] = 0;
-        for (int code = 0; code < 127; code++) {
-            float distance = fabsf(block_half_ue4m3((uint8_t)code) - most);
-            if (!(distance < least)) continue;
-            least = distance;
-            b[s] = (uint8_t)code;
-        }
-        d = block_half_ue4m3(b[s]);
+        float most = fabsf(encode_largest(x + 16 * s, 16)) / 12;
+        b[s] = nearest_ue4m3(most);
+        float d = block_half_ue4m3(b[s]);
         for (int j = 0; j < 8; j++) {
-            int low = encode_nearest(x[16 * s + j], d, block_fp4_values);
-            int high = encode_nearest(x[16 * s + 8 + j], d, block_fp4_values);
+            int low = encode_fp4_code(x[16 * s + j], d);
+            int high = encode_fp4_code(x[16 * s + 8 + j], d);
             b[4 + 8 * s + j] = (uint8_t)(low | high << 4);
         }
     }

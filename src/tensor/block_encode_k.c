@@ -120,7 +120,7 @@ void encode_iq4_xs(const float *x, uint8_t *b)
     int sc[8];
     uint32_t high = 0;
     memset(b, 0, 136);
-    for (int g = 0; g < 8; g++) steps[g] = encode_table(x + 32 * g, 32, block_iq4_values, -127);
+    for (int g = 0; g < 8; g++) steps[g] = encode_iq4_step(x + 32 * g, 32);
     share_signed(steps, 8, -32, 31, b, sc);
     for (int g = 0; g < 8; g++) {
         float step = block_f16(b) * (float)sc[g];
@@ -128,8 +128,8 @@ void encode_iq4_xs(const float *x, uint8_t *b)
         b[4 + g / 2] |= (uint8_t)((stored & 15) << (4 * (g % 2)));
         high |= (uint32_t)(stored >> 4) << (2 * g);
         for (int j = 0; j < 16; j++) {
-            int low = encode_nearest(x[32 * g + j], step, block_iq4_values);
-            int up = encode_nearest(x[32 * g + 16 + j], step, block_iq4_values);
+            int low = encode_iq4_code(x[32 * g + j], step);
+            int up = encode_iq4_code(x[32 * g + 16 + j], step);
             b[8 + 16 * g + j] = (uint8_t)(low | up << 4);
         }
     }

@@ -11,16 +11,37 @@ static inline void encode_f16(uint8_t *p, float v)
     memcpy(p, &h, 2);
 }
 
+/* The whole number nearest to v in [lo, hi]; lo for NaN. */
+static inline float encode_round(float v, float lo, float hi)
+{
+    /* 1.5 * 2^23: added to a number below 2^22 it leaves no bits behind the point, rounded to even,
+     * as rintf does, which is a call. */
+    const float rounder = 12582912;
+    v = v > lo ? v : lo;
+    v = v < hi ? v : hi;
+    return v + rounder - rounder;
+}
+
 /* The whole number nearest to x / step in [lo, hi]; nearest to 0 when step is 0. */
-int encode_code(float x, float step, int lo, int hi);
+static inline int encode_code(float x, float step, int lo, int hi)
+{
+    if (step == 0) return lo > 0 ? lo : 0;
+    return (int)encode_round(x / step, (float)lo, (float)hi);
+}
+
+/* block_encode_step.c: n is a multiple of 8. */
+
+/* The value that is largest without its sign; 0 for zeros. */
+float encode_largest(const float *x, int n);
 /* step so that n values lie well on step * q, q in [lo, hi], -lo >= hi: 0 for zeros. */
 float encode_symmetric(const float *x, int n, int lo, int hi);
 /* step and min >= 0 so that they lie well on step * q - min, q in [0, top]. */
 void encode_affine(const float *x, int n, int top, float *step, float *min);
-/* step so that they lie well on step * table[q], q in [0, 15]. */
-float encode_table(const float *x, int n, const int8_t *table, int most);
-/* The q whose step * table[q] is nearest to x. */
-int encode_nearest(float x, float step, const int8_t *table);
+/* step so that they lie well on step * block_iq4_values[q]. */
+float encode_iq4_step(const float *x, int n);
+/* The q whose step * block_iq4_values[q], or step * block_fp4_values[q], is nearest to x. */
+int encode_iq4_code(float x, float step);
+int encode_fp4_code(float x, float step);
 
 /* block_encode_k.c */
 void encode_q2_k(const float *x, uint8_t *b);

@@ -1,15 +1,17 @@
 /* tags: timeout=600
  *
- * Bundled models converted to GGUF: the same logits as the checkpoint where nothing is rounded,
- * those of the de-quantised file where something is, and the Identity rule on them. */
+ * Bundled models, and random ones where only sums count, converted to GGUF: the same logits as the
+ * checkpoint where nothing is rounded, those of the de-quantised file where something is, and the
+ * Identity rule on them. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "decode/cycle.h"
 #include "load/convert.h"
 #include "model/engine_fixture.h"
+#include "model/random_gguf.h"
 
-enum { PATH_CAP = 4400, N_IDS = 16, V = 3072, NEW_TOKENS = 12 };
+enum { PATH_CAP = 4400, N_IDS = 16, NEW_TOKENS = 12 };
 
 static char folder[] = "/tmp/riptide-gguf-XXXXXX";
 
@@ -48,17 +50,21 @@ static void convert(const char *from, const char *to, dtype type)
     load_model m;
     err e = {0};
     CHECK_OK(load_model_open(&m, from, &e), &e);
-    CHECK_OK(load_convert(&m, to, type, &e), &e);
+    CHECK_OK(load_convert(&m, to, type, 2, &e), &e);
     load_model_close(&m);
 }
 
-/* Logits of a fixed text's ids on ref with f32 KV, [N_IDS, V]. */
-static float *logits_of(const char *model)
+typedef struct {
+    float *at; /* owned [N_IDS, V] */
+    int n;
+} logits;
+
+/* Of a fixed text's ids on ref with f32 KV. */
+static logits logits_of(const char *model)
 {
     int32_t ids[N_IDS];
     cycle *c = NULL;
     err e = {0};
-    float *out = malloc(sizeof(float) * N_IDS * V);
     cycle_options o = {.model = model,
                        .backend = "ref",
                        .n_slots = 1,
@@ -68,19 +74,21 @@ static float *logits_of(const char *model)
                        .logit_rows = N_IDS};
     for (int i = 0; i < N_IDS; i++) ids[i] = (i * 37 + 11) % 2000;
     CHECK_OK(cycle_open(&c, &o, &e), &e);
-    cycle_probe_args a = {.ids = ids, .n = N_IDS, .rows = N_IDS, .logits = out};
+    logits out = {.n = N_IDS * cycle_files(c)->target.V};
+    out.at = malloc(sizeof(float) * (size_t)out.n);
+    cycle_probe_args a = {.ids = ids, .n = N_IDS, .rows = N_IDS, .logits = out.at};
     CHECK_OK(cycle_probe(c, &a, &e), &e);
     cycle_close(c);
     return out;
 }
 
-static double distance(const float *got, const float *want)
+static double distance(logits got, logits want)
 {
     double diff = 0, norm = 0;
-    for (int i = 0; i < N_IDS * V; i++) {
-        double d = (double)got[i] - (double)want[i];
+    for (int i = 0; i < want.n; i++) {
+        double d = (double)got.at[i] - (double)want.at[i];
         diff += d * d;
-        norm += (double)want[i] * (double)want[i];
+        norm += (double)want.at[i] * (double)want.at[i];
     }
     return sqrt(diff / norm);
 }
@@ -90,10 +98,11 @@ static void check_equal(const char *model)
     static const char *const names[] = {"m.gguf"};
     open_folder();
     convert(bundled(model), in_folder("m.gguf"), DTYPE_F32);
-    float *want = logits_of(bundled(model)), *got = logits_of(in_folder("m.gguf"));
-    assert_memory_equal(got, want, sizeof(float) * N_IDS * V);
-    free(got);
-    free(want);
+    logits want = logits_of(bundled(model)), got = logits_of(in_folder("m.gguf"));
+    assert_int_equal(got.n, want.n);
+    assert_memory_equal(got.at, want.at, sizeof(float) * (size_t)want.n);
+    free(got.at);
+    free(want.at);
     close_folder(names, 1);
 }
 
@@ -106,33 +115,65 @@ TEST(an_f32_file_has_the_checkpoints_logits_bit_for_bit_moe)
     check_equal("mini-moe");
 }
 
-/* A model of each type against its own values in f32, and not far from the checkpoint. */
-static void check_type(const char *model, dtype type, const float *checkpoint, double near_enough)
-{
-    convert(bundled(model), in_folder("q.gguf"), type);
-    convert(in_folder("q.gguf"), in_folder("f.gguf"), DTYPE_F32);
-    float *got = logits_of(in_folder("q.gguf")), *want = logits_of(in_folder("f.gguf"));
-    double off = distance(got, want), from_checkpoint = distance(got, checkpoint);
-    if (!(off <= 1e-5)) fail_msg("%s: %g from its de-quantised values", dtype_name(type), off);
-    if (!(from_checkpoint <= near_enough))
-        fail_msg("%s: %g from the checkpoint", dtype_name(type), from_checkpoint);
-    free(got);
-    free(want);
-}
-
 typedef struct {
     dtype type;
     double near_enough; /* of the checkpoint: only tells a wrong model from a rounded one */
 } type_row;
 
+/* A model of a type against its own values in f32, and not far from what it was made of. */
+static void check_type(const char *model, const type_row *row, logits checkpoint)
+{
+    convert(model, in_folder("q.gguf"), row->type);
+    convert(in_folder("q.gguf"), in_folder("f.gguf"), DTYPE_F32);
+    logits got = logits_of(in_folder("q.gguf")), want = logits_of(in_folder("f.gguf"));
+    double off = distance(got, want), from_checkpoint = distance(got, checkpoint);
+    const char *name = dtype_name(row->type);
+    if (!(off <= 1e-5)) fail_msg("%s: %g from its de-quantised values", name, off);
+    if (!(from_checkpoint <= row->near_enough))
+        fail_msg("%s: %g from the checkpoint", name, from_checkpoint);
+    free(got.at);
+    free(want.at);
+}
+
 static void check_types(const char *model, const type_row *rows, int n)
 {
+    logits checkpoint = logits_of(model);
+    for (int i = 0; i < n; i++) check_type(model, &rows[i], checkpoint);
+    free(checkpoint.at);
+}
+
+static void check_bundled(const char *model, const type_row *rows, int n)
+{
     static const char *const names[] = {"q.gguf", "f.gguf"};
-    float *checkpoint = logits_of(bundled(model));
     open_folder();
-    for (int i = 0; i < n; i++) check_type(model, rows[i].type, checkpoint, rows[i].near_enough);
-    free(checkpoint);
+    check_types(bundled(model), rows, n);
     close_folder(names, 2);
+}
+
+TEST(logits_of_the_usual_types_are_those_of_their_values_dense)
+{
+    static const type_row rows[] = {{DTYPE_Q8_0, 0.05}, {DTYPE_Q4_K, 0.5}, {DTYPE_Q6_K, 0.2}};
+    check_bundled("mini-dense", rows, 3);
+}
+
+/* A rounded router may choose another expert, so that nothing bounds the way from the checkpoint.
+ */
+TEST(logits_of_the_usual_types_are_those_of_their_values_moe)
+{
+    static const type_row rows[] = {{DTYPE_Q8_0, INFINITY}, {DTYPE_Q4_K, INFINITY}};
+    check_bundled("mini-moe", rows, 2);
+}
+
+/* Small models of random weights, whose rows are whole blocks of all types. */
+static void check_random(bool is_moe, const type_row *rows, int n)
+{
+    static const char *const names[] = {"r.gguf", "q.gguf", "f.gguf"};
+    char model[PATH_CAP];
+    open_folder();
+    snprintf(model, sizeof model, "%s", in_folder("r.gguf"));
+    random_write(model, &(random_spec){.is_moe = is_moe, .type = DTYPE_F32, .seed = 8});
+    check_types(model, rows, n);
+    close_folder(names, 3);
 }
 
 TEST(logits_of_each_type_are_those_of_its_values_dense)
@@ -142,15 +183,16 @@ TEST(logits_of_each_type_are_those_of_its_values_dense)
         {DTYPE_Q4_1, 0.5},   {DTYPE_Q5_0, 0.3},   {DTYPE_Q5_1, 0.3},  {DTYPE_Q2_K, 0.9},
         {DTYPE_Q3_K, 0.7},   {DTYPE_Q4_K, 0.5},   {DTYPE_Q5_K, 0.3},  {DTYPE_Q6_K, 0.2},
         {DTYPE_IQ4_NL, 0.5}, {DTYPE_IQ4_XS, 0.5}, {DTYPE_MXFP4, 0.7}, {DTYPE_NVFP4, 0.5}};
-    check_types("mini-dense", rows, 16);
+    check_random(false, rows, 16);
 }
-
-/* A rounded router may choose another expert, so that nothing bounds the way from the checkpoint.
- */
-TEST(logits_of_each_type_are_those_of_its_values_moe)
+TEST(logits_of_each_kind_of_block_are_those_of_its_values_moe)
 {
-    static const type_row rows[] = {{DTYPE_Q8_0, INFINITY}, {DTYPE_Q4_K, INFINITY}};
-    check_types("mini-moe", rows, 2);
+    static const type_row rows[] = {{DTYPE_Q4_1, INFINITY},
+                                    {DTYPE_Q3_K, INFINITY},
+                                    {DTYPE_Q5_K, INFINITY},
+                                    {DTYPE_IQ4_XS, INFINITY},
+                                    {DTYPE_NVFP4, INFINITY}};
+    check_random(true, rows, 5);
 }
 
 /* ---- identity ------------------------------------------------------------------------------- */

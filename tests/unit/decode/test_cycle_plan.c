@@ -22,7 +22,7 @@ TEST(the_weights_of_block_types_are_planned_as_the_cpu_keeps_them)
         cycle *c;
         cycle_sizes plan;
         snprintf(path, sizeof path, "%s/%d.gguf", dir, i);
-        CHECK_OK(load_convert(&mini, path, types[i], &e), &e);
+        CHECK_OK(load_convert(&mini, path, types[i], 2, &e), &e);
         CHECK_OK(load_model_open(&m, path, &e), &e);
         cycle_options o = {.model = path,
                            .backend = "cpu",

@@ -15,7 +15,7 @@ static load_model must_open(const char *path)
 static void must_convert(const load_model *m, const char *path, dtype type)
 {
     err e = {0};
-    CHECK_OK(load_convert(m, path, type, &e), &e);
+    CHECK_OK(load_convert(m, path, type, 2, &e), &e);
 }
 
 /* The values of a tensor, all rows, into a buffer from malloc. */
@@ -170,9 +170,9 @@ TEST(a_type_that_cannot_be_written_is_refused)
 {
     load_model m = must_open("models/mini-dense-dflash2");
     err e = {0};
-    CHECK_STATUS(load_convert(&m, "/nowhere/x.gguf", DTYPE_IQ2_S, &e), ERR_INVALID);
+    CHECK_STATUS(load_convert(&m, "/nowhere/x.gguf", DTYPE_IQ2_S, 2, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "IQ2_S cannot be written"));
-    CHECK_STATUS(load_convert(&m, "/nowhere/x.gguf", DTYPE_F16, &e), ERR_IO);
+    CHECK_STATUS(load_convert(&m, "/nowhere/x.gguf", DTYPE_F16, 2, &e), ERR_IO);
     load_model_close(&m);
 }
 
@@ -187,7 +187,7 @@ TEST(every_failed_allocation_is_out_of_memory_and_leaks_nothing)
     for (int64_t at = 1;; at++) {
         err e = {0};
         mem_fail_at(at);
-        status s = load_convert(&m, fixture_path(&f, "b.gguf"), DTYPE_Q8_0, &e);
+        status s = load_convert(&m, fixture_path(&f, "b.gguf"), DTYPE_Q8_0, 2, &e);
         mem_fail_at(0);
         if (s != ERR_OK) CHECK_STATUS(s, ERR_NOMEM);
         assert_int_equal(mem_count().n_live, live);

@@ -1,12 +1,14 @@
+#include "base/file.h"
 #include "base/mem.h"
 #include "fixture_checkpoint.h"
 #include "load/gguf_priv.h"
 #include "load/gguf_write.h"
 
 /* Element c of row r of tensor i is 100 i + r + c / 64. */
-static status make_row(void *ctx, int i, int64_t row, float *out, err *e)
+static status make_row(void *ctx, int worker, int i, int64_t row, float *out, err *e)
 {
     int width = ((const int *)ctx)[i];
+    if (worker < 0 || worker >= 2) return err_set(e, ERR_INVALID, "worker", -1, "%d", worker);
     if (width < 0) return err_set(e, ERR_CANCELED, "row", -1, "stop at tensor %d", i);
     for (int c = 0; c < width; c++) out[c] = (float)(100 * i + (int)row) + (float)c / 64;
     return ERR_OK;
@@ -33,9 +35,12 @@ static void put_keys(gguf_out_keys *k)
 static status write_list(const char *path, const gguf_out_tensor *from, const int *w, err *e)
 {
     gguf_out_keys k;
+    workers *pool = NULL;
+    TRY(workers_open(&pool, 2, e));
     put_keys(&k);
-    status s = gguf_write(path, &k, from, 3, make_row, (void *)(uintptr_t)w, e);
+    status s = gguf_write(path, &k, from, 3, pool, make_row, (void *)(uintptr_t)w, e);
     gguf_out_fini(&k);
+    workers_close(pool);
     return s;
 }
 
@@ -67,6 +72,51 @@ TEST(what_is_written_is_read_again)
     tensor_row_f32(&slice, 2, row);
     assert_true(row[0] == 205); /* row 5 of all; 205 fits bf16 */
     gguf_close(g);
+    fixture_fini(&f);
+}
+
+/* Row r holds r + c / 128, more rows than one batch has, a few wider than a batch. */
+static status make_wide_row(void *ctx, int worker, int i, int64_t row, float *out, err *e)
+{
+    const gguf_out_tensor *t = (const gguf_out_tensor *)ctx + i;
+    (void)worker;
+    (void)e;
+    for (int64_t c = 0; c < t->shape[1]; c++) out[c] = (float)row + (float)(c % 128) / 128;
+    return ERR_OK;
+}
+
+TEST(any_number_of_threads_writes_the_same_bytes)
+{
+    static const gguf_out_tensor wide[] = {{"rows", DTYPE_F32, 2, {3001, 160}},
+                                           {"wide", DTYPE_Q8_0, 2, {3, 1 << 21}}};
+    static const int threads[] = {1, 2, 5};
+    fixture f;
+    str text[3];
+    arena a;
+    err e = {0};
+    fixture_init(&f);
+    arena_init(&a, 0);
+    for (int i = 0; i < 3; i++) {
+        gguf_out_keys k;
+        workers *pool = NULL;
+        CHECK_OK(workers_open(&pool, threads[i], &e), &e);
+        put_keys(&k);
+        const char *path = fixture_path(&f, "m.gguf");
+        CHECK_OK(gguf_write(path, &k, wide, 2, pool, make_wide_row, (void *)(uintptr_t)wide, &e),
+                 &e);
+        gguf_out_fini(&k);
+        workers_close(pool);
+        CHECK_OK(file_read(&a, path, 1 << 24, &text[i], &e), &e);
+        assert_true(text[i].len > 3001 * 160 * 4 + 3 * (1 << 21));
+        assert_true(str_equal(text[i], text[0]));
+    }
+    gguf *g = NULL;
+    float row[160];
+    CHECK_OK(gguf_open(&g, fixture_path(&f, "m.gguf"), &e), &e);
+    tensor_row_f32(&gguf_find_tensor(g, "rows")->t, 2900, row);
+    assert_true(row[64] == 2900.5f);
+    gguf_close(g);
+    arena_fini(&a);
     fixture_fini(&f);
 }
 
