@@ -165,7 +165,8 @@ static status look(const engine_flags *f, const hub_name *n, arena *a, const cha
 {
     load_model seen = {0};
     hub_model m;
-    engine_hub_wish w = {.revision = f->revision, .is_offline = f->offline, .seen = &seen};
+    engine_hub_wish w = {
+        .revision = f->revision, .is_offline = f->offline, .path = f->model, .seen = &seen};
     status s = engine_hub_take(n, &w, a, &m, e);
     if (s == ERR_OK && !m.path) s = describe_remote(&seen, &m, f->model, out);
     load_model_close(&seen);

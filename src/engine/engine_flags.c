@@ -77,11 +77,13 @@ static status find_bundled(arena *a, const char **path, err *e)
                    dir ? dir : "the binary");
 }
 
-static status take_named(const engine_flags *f, const hub_name *n, const arch_target *of, arena *a,
-                         const char **path, err *e)
+/* `text` is the name as it was given, or NULL when the program made it up. */
+static status take_named(const engine_flags *f, const char *text, const hub_name *n,
+                         const arch_target *of, arena *a, const char **path, err *e)
 {
     hub_model m;
-    engine_hub_wish w = {.is_offline = f->offline, .wants_draft = of != NULL, .of = of};
+    engine_hub_wish w = {
+        .is_offline = f->offline, .wants_draft = of != NULL, .of = of, .path = text};
     /* A revision is the model's: a draft is another repository. */
     if (!of) w.revision = f->revision;
     TRY(engine_hub_take(n, &w, a, &m, e));
@@ -93,7 +95,7 @@ status engine_flags_find_model(const engine_flags *f, arena *a, const char **pat
 {
     hub_name name;
     if (!f->model) return find_bundled(a, path, e);
-    if (engine_hub_is_name(f->model, &name)) return take_named(f, &name, NULL, a, path, e);
+    if (engine_hub_is_name(f->model, &name)) return take_named(f, f->model, &name, NULL, a, path, e);
     size_t len = strlen(f->model);
     while (len > 1 && f->model[len - 1] == '/') len--;
     *path = arena_copy(a, f->model, len);
@@ -118,7 +120,7 @@ static void find_family_draft(const engine_flags *f, arena *a, const char *model
         engine_flags g = *f;
         bool is_fetched = f->model && engine_hub_is_name(f->model, &name);
         if (!is_fetched) g.offline = true;
-        if (take_named(&g, &draft, &m.target, a, path, &why) != ERR_OK && is_fetched)
+        if (take_named(&g, NULL, &draft, &m.target, a, path, &why) != ERR_OK && is_fetched)
             fprintf(stderr, "note: no draft: %s: %s\n", why.where, why.msg);
     }
     load_model_close(&m);
@@ -153,7 +155,7 @@ static status find_named_draft(const engine_flags *f, arena *a, const char *mode
         return ERR_OK;
     }
     TRY(load_model_peek(&m, model, e));
-    status s = take_named(f, &name, &m.target, a, path, e);
+    status s = take_named(f, f->draft_model, &name, &m.target, a, path, e);
     load_model_close(&m);
     return s;
 }

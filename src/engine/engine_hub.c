@@ -38,6 +38,7 @@ typedef struct {
     const engine_hub_wish *wish;
     int64_t shown_ns;
     bool is_terminal, is_open; /* a line that is written over */
+    bool has_seen;             /* the repository is there: its head was looked at */
 } listener;
 
 /* "2 min 5 s" */
@@ -96,8 +97,9 @@ static status check_model(const engine_hub_wish *w, const load_model *m, err *e)
 
 static status check(void *ctx, const hub_sight *s, bool *wants_more, err *e)
 {
-    const listener *l = ctx;
+    listener *l = ctx;
     load_model m;
+    l->has_seen = true;
     status st = s->dir ? load_model_peek(&m, s->dir, e)
                        : load_model_peek_head(&m, s->file, s->head, s->n_head, s->n_file,
                                               wants_more, e);
@@ -108,6 +110,14 @@ static status check(void *ctx, const hub_sight *s, bool *wants_more, err *e)
     else
         load_model_close(&m);
     return st;
+}
+
+/* A mistyped path looks like a name: say first that it is no path. */
+static void blame_path(const char *path, err *e)
+{
+    err why = *e;
+    err_set(e, why.code, path, -1, "no such file or folder; looked for on the hub: %.70s: %.120s",
+            why.where, why.msg);
 }
 
 status engine_hub_take(const hub_name *n, const engine_hub_wish *w, arena *a, hub_model *out,
@@ -126,5 +136,6 @@ status engine_hub_take(const hub_name *n, const engine_hub_wish *w, arena *a, hu
     if (!w->asks_first && hub_find(n, &o, a, out, e) == ERR_OK) return ERR_OK;
     status s = hub_pull(n, &o, a, out, e);
     end_line(&l);
+    if (s != ERR_OK && e && w->path && !l.has_seen) blame_path(w->path, e);
     return s;
 }

@@ -16,6 +16,8 @@ typedef struct {
     bool asks_first;       /* `riptide pull`: take what is newest, not what is there */
     bool wants_draft;      /* a draft, else a target */
     const arch_target *of; /* the target that a draft must fit, or NULL */
+    const char *path; /* the name as it was given where a path may stand too, so that a failure says
+                       * that nothing lies there; NULL where only a name may stand */
     load_model *seen; /* not NULL: only look at what is not in the cache, and give what was seen
                        * here (the caller closes it); the result's path is then NULL */
 } engine_hub_wish;

@@ -70,6 +70,9 @@ TEST(a_named_model_is_fetched_once_and_opens_by_its_name)
     open_fixture(&x);
     put_folder(&x, "models/mini-dense");
     CHECK_STATUS(resolve(&x, "own/mini", NULL, true, &o, &e), ERR_IO);
+    assert_string_equal(e.where, "own/mini");
+    assert_non_null(strstr(e.msg, "no such file or folder; looked for on the hub: own/mini: "));
+    assert_non_null(strstr(e.msg, "offline"));
     CHECK_OK(resolve(&x, "own/mini", NULL, false, &o, &e), &e);
     assert_null(o.draft);
     CHECK_OK(load_model_open(&m, o.model, &e), &e);
@@ -79,6 +82,23 @@ TEST(a_named_model_is_fetched_once_and_opens_by_its_name)
     CHECK_OK(resolve(&x, "own/mini", NULL, false, &o, &e), &e);
     CHECK_OK(resolve(&x, "own/mini", NULL, true, &o, &e), &e);
     assert_int_equal(x.server.n_seen, n_seen); /* who has it asks nobody */
+    close_fixture(&x);
+}
+
+TEST(a_mistyped_path_is_told_as_one_before_the_hubs_answer)
+{
+    fixture x;
+    engine_options o;
+    err e = {0};
+    open_fixture(&x);
+    hub_server_fault(&x.server, (hub_fault){"/api/models/", NULL, HUB_CODE, 404, 99});
+    CHECK_STATUS(resolve(&x, "models/mini-dens", NULL, false, &o, &e), ERR_INVALID);
+    assert_string_equal(e.where, "models/mini-dens");
+    assert_non_null(strstr(e.msg, "no such file or folder; looked for on the hub"));
+    assert_non_null(strstr(e.msg, "code 404"));
+    CHECK_STATUS(resolve(&x, "models/mini-dense", "models/d.gguf", false, &o, &e), ERR_INVALID);
+    assert_string_equal(e.where, "models/d.gguf");
+    assert_non_null(strstr(e.msg, "no such file or folder"));
     close_fixture(&x);
 }
 
@@ -94,6 +114,7 @@ TEST(a_draft_is_fetched_by_name_when_it_fits)
     /* A draft is no target, and a target no draft: known before any weight is fetched. */
     CHECK_STATUS(resolve(&x, "own/second", NULL, false, &o, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "is a draft"));
+    assert_null(strstr(e.msg, "no such file")); /* it was there, on the hub */
     put_folder(&x, "models/mini-dense");
     hub_server_forget(&x.server);
     CHECK_STATUS(resolve(&x, "models/mini-dense", "own/third", false, &o, &e), ERR_INVALID);
