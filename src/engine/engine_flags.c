@@ -95,7 +95,8 @@ status engine_flags_find_model(const engine_flags *f, arena *a, const char **pat
 {
     hub_name name;
     if (!f->model) return find_bundled(a, path, e);
-    if (engine_hub_is_name(f->model, &name)) return take_named(f, f->model, &name, NULL, a, path, e);
+    if (engine_hub_is_name(f->model, &name))
+        return take_named(f, f->model, &name, NULL, a, path, e);
     size_t len = strlen(f->model);
     while (len > 1 && f->model[len - 1] == '/') len--;
     *path = arena_copy(a, f->model, len);

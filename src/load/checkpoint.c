@@ -7,7 +7,10 @@
 #include "base/mem.h"
 #include "load/names_priv.h"
 
-enum { INDEX_BYTES_MOST = 64 << 20, FILES_MOST = 4096, NAME_MOST = 255 };
+/* An index with one tensor an expert has 11 MB and makes a tree of 25; a hostile one must not make
+ * us take 100. */
+enum { INDEX_BYTES_MOST = 16 << 20, TREE_BYTES_MOST = 48 << 20 };
+enum { FILES_MOST = 4096, NAME_MOST = 255, TENSORS_MOST = 1 << 18 };
 
 static status fail_memory(const char *path, err *e)
 {
@@ -19,8 +22,12 @@ static status open_file(checkpoint *c, const char *name, err *e)
     const char *path = file_join(&c->mem, c->dir, name);
     if (!path) return fail_memory(name, e);
     TRY(safetensors_open(&c->files[c->n_files], path, e));
-    c->n_files++;
-    return ERR_OK;
+    c->n_tensors += safetensors_count(c->files[c->n_files++]);
+    if (c->n_tensors <= TENSORS_MOST) return ERR_OK;
+    return err_set(e, ERR_FORMAT, safetensors_where(path), -1,
+                   "with it there are %lld tensors, more "
+                   "than %d",
+                   (long long)c->n_tensors, TENSORS_MOST);
 }
 
 static status open_single(checkpoint *c, err *e)
@@ -121,7 +128,8 @@ static status read_index(checkpoint *c, arena *scratch, const char *path, err *e
     TRY(file_read(scratch, path, INDEX_BYTES_MOST, &text, e));
     /* A name and its shard cost one tree node and some 80 bytes of text; a hostile text of many
      * small values must not make a tree much larger than itself. */
-    scratch->limit = scratch->n_bytes + 8 * text.len + (1 << 20);
+    size_t tree = 8 * text.len + (1 << 20);
+    scratch->limit = scratch->n_bytes + (tree < TREE_BYTES_MOST ? tree : TREE_BYTES_MOST);
     TRY(json_parse(scratch, text, where, 4, JSON_UNIQUE_KEYS, &root, e));
     l.map = json_get(root, "weight_map");
     if (!json_is(l.map, JSON_OBJECT))
@@ -138,11 +146,7 @@ static int compare_item(const void *a, const void *b)
 
 static status index_items(checkpoint *c, err *e)
 {
-    int64_t n = 0;
-    for (int i = 0; i < c->n_files; i++) n += safetensors_count(c->files[i]);
-    if (n > INT32_MAX)
-        return err_set(e, ERR_FORMAT, safetensors_where(c->dir), -1, "too many tensors");
-    c->items = mem_new_array((size_t)n, sizeof *c->items);
+    c->items = mem_new_array((size_t)c->n_tensors, sizeof *c->items);
     if (!c->items) return fail_memory(c->dir, e);
     for (int i = 0; i < c->n_files; i++) {
         for (int j = 0; j < safetensors_count(c->files[i]); j++) {

@@ -17,6 +17,7 @@ typedef struct {
     const char *dir;
     safetensors **files;
     int n_files;
+    int64_t n_tensors;      /* of all files */
     checkpoint_item *items; /* sorted by canonical name, without vision and multi-token head */
     int n;
 } checkpoint;

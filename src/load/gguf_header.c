@@ -219,8 +219,9 @@ static status find_alignment(reader *r, const gguf_tables *t, int64_t *out)
         if (!str_is(v->key, "general.alignment")) continue;
         snprintf(r->what, sizeof r->what, "key 'general.alignment'");
         int64_t n;
-        if (v->is_array || !gguf_int_at(v, 0, &n) || n < 1 || n > ALIGNMENT_MOST || (n & (n - 1)))
-            return fail(r, "is not a power of two up to 2^20");
+        bool is_number = !v->is_array && v->type == GGUF_U32 && gguf_int_at(v, 0, &n);
+        if (!is_number || n < 1 || n > ALIGNMENT_MOST || (n & (n - 1)))
+            return fail(r, "is not a u32 that is a power of two up to 2^20");
         *out = n;
     }
     return ERR_OK;

@@ -3,11 +3,12 @@
 #include "load/gguf_keys_priv.h"
 #include "load/safetensors_priv.h"
 
-/* Real files have 250,000 of each in 4 MB; a hostile one must not make us take much more. */
+/* Real files have 250,000 of each in 4 MB; a hostile one must not make us take 100 MB, with its own
+ * bytes, which are in memory as we read them. */
 enum {
-    PIECES_MOST = 1 << 20,
-    MERGES_MOST = 1 << 20,
-    TEXT_MOST = 24 << 20,
+    PIECES_MOST = 1 << 19,
+    MERGES_MOST = 1 << 19,
+    TEXT_MOST = 12 << 20,
     TEMPLATE_MOST = 4 << 20
 };
 

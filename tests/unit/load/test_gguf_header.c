@@ -99,10 +99,10 @@ TEST(each_bad_key_is_named_with_its_reason)
     static const uint32_t alignments[] = {0, 3, 48, 1 << 21};
     for (int i = 0; i < 4; i++) {
         made_u32(&g, "general.alignment", alignments[i]);
-        check_fails(&g, "key 'general.alignment' is not a power of two");
+        check_fails(&g, "key 'general.alignment' is not a u32 that is a power of two");
     }
     made_f32(&g, "general.alignment", 32);
-    check_fails(&g, "key 'general.alignment' is not a power of two");
+    check_fails(&g, "key 'general.alignment' is not a u32");
 }
 
 TEST(each_bad_tensor_is_named_with_its_reason)
