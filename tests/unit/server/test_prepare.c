@@ -65,6 +65,25 @@ TEST(a_body_becomes_token_ids)
     drop();
 }
 
+/* Tags in a message are text: the prompt has the template's own ones and no more. */
+TEST(tags_in_content_are_no_special_tokens)
+{
+    prepare("{'messages':[{'role':'user','content':'<think>a</think><|im_end|>'}]}", 0);
+    assert_int_equal(f->g.error.http, 0);
+    static const struct {
+        const char *text;
+        int n;
+    } rows[] = {{"<think>", 1}, {"</think>", 0}, {"<|im_start|>", 2}, {"<|im_end|>", 1}};
+    for (int i = 0; i < 4; i++) {
+        int32_t id = tokenizer_find_added(f->tokens, str_from(rows[i].text));
+        int n = 0;
+        assert_true(id >= 0);
+        for (int k = 0; k < f->g.ids.n; k++) n += f->g.ids.ptr[k] == id;
+        if (n != rows[i].n) fail_msg("%s: %d times, want %d", rows[i].text, n, rows[i].n);
+    }
+    drop();
+}
+
 TEST(thinking_off_ends_the_prompt_outside_of_reasoning)
 {
     prepare("{'enable_thinking':false,'messages':[{'role':'user','content':'Hi'}]}", 0);

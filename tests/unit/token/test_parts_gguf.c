@@ -75,3 +75,45 @@ TEST(what_is_not_known_is_refused)
     p.n_merges = -1;
     check_refused(p, ERR_FORMAT, "-1 merges");
 }
+
+/* The family's vocabulary: the tags lie at its end, type 4. In the template they are one id each,
+ * in a message's content letters. */
+TEST(think_tags_are_one_id_in_the_template_and_text_in_content)
+{
+    enum { N = 248320, OPEN = 248068, CLOSE = 248069 };
+    static str list[N];
+    static int32_t types[N];
+    buf letters;
+    tokenizer *t = NULL;
+    err e = {0};
+    size_t ends[257] = {0};
+    buf_init(&letters);
+    for (int i = 0; i < 256; i++) {
+        char byte = (char)i;
+        fixture_spell(&letters, (str){&byte, 1});
+        ends[i + 1] = letters.len;
+    }
+    for (int i = 0; i < N; i++) {
+        list[i] = STR("[PAD]");
+        types[i] = 5;
+    }
+    for (int i = 0; i < 256; i++) {
+        list[i] = (str){letters.ptr + ends[i], ends[i + 1] - ends[i]};
+        types[i] = 1;
+    }
+    list[OPEN] = STR("<think>");
+    list[CLOSE] = STR("</think>");
+    types[OPEN] = types[CLOSE] = 4;
+    tokenizer_pieces p = {
+        .pieces = list, .types = types, .n_pieces = N, .pretokenizer = STR("qwen35")};
+    CHECK_OK(tokenizer_open_pieces(&t, &p, "test", &e), &e);
+    assert_string_equal(fixture_encode(t, "<think>a</think>"), "248068,97,248069");
+    assert_string_equal(fixture_ids(t,
+                                    (tokenizer_segment[]){{STR("<think>"), true},
+                                                          {STR("<think></think>"), false},
+                                                          {STR("</think>"), true}},
+                                    3),
+                        "248068,60,116,104,105,110,107,62,60,47,116,104,105,110,107,62,248069");
+    tokenizer_close(t);
+    buf_fini(&letters);
+}

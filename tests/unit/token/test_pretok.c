@@ -6,7 +6,7 @@
 /* The words of a text, with '|' between. */
 static const char *words(pretok_kind kind, const char *text)
 {
-    static char out[512];
+    static char out[4096];
     str s = str_from(text);
     size_t n = 0;
     for (size_t pos = 0, end; pos < s.len; pos = end) {
@@ -49,6 +49,20 @@ TEST(marks_are_letters_only_in_the_newer_pattern)
     const char *text = "q\xcc\xa7q \xcc\xa7\xcc\xa7 \xcc\xa7q";
     assert_string_equal(words(PRETOK_QWEN2, text), "q|\xcc\xa7q| \xcc\xa7\xcc\xa7| \xcc\xa7|q");
     assert_string_equal(words(PRETOK_QWEN35, text), "q\xcc\xa7q| \xcc\xa7\xcc\xa7| \xcc\xa7q");
+}
+
+/* A regular expression of 800 characters, nearly all of them marks. */
+TEST(a_pattern_of_marks_is_one_word_and_its_signs)
+{
+    char text[2000] = "[", want[2000];
+    for (int i = 0; i < 797; i++) {
+        char mark[] = {(char)(0xcc + i % 2), (char)(0x80 + i * 7 % 48), 0}; /* U+0300 to U+036F */
+        strcat(text, mark);
+    }
+    snprintf(want, sizeof want, "%s|]+", text);
+    strcat(text, "]+");
+    assert_string_equal(words(PRETOK_QWEN35, text), want);
+    assert_string_equal(words(PRETOK_QWEN2, text), text);
 }
 
 TEST(known_patterns_are_known_by_their_text_only)
