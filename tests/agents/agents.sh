@@ -2,9 +2,8 @@
 # Coding agents against `riptide serve`, in a network namespace that has nothing but loopback.
 #
 #     tests/agents/agents.sh [--install] [--keep FOLDER] [pi] [qwen] [opencode]
-#     tests/agents/agents.sh clients            # the AI SDK, LangChain, OpenAI's agents
 #
-# --install fetches them first (npm, pinned in package.json; 900 MB). --keep writes what each asked
+# --install fetches them first (npm, pinned in package.json; 600 MB). --keep writes what each asked
 # and was answered. Not part of `./dev test`; README.md says how long it takes.
 set -eu
 cd "$(dirname "$0")"
@@ -23,9 +22,4 @@ if ! unshare -rn true 2>/dev/null; then
     echo "skip agents no network namespaces here"
     exit 0
 fi
-program=agents.mjs
-if [ "${1-}" = clients ]; then
-    shift
-    program=clients.mjs
-fi
-exec unshare -rn sh -c 'ip link set lo up && exec node "$@"' agents $program "$@"
+exec unshare -rn sh -c 'ip link set lo up && exec node "$@"' agents agents.mjs "$@"
