@@ -1,6 +1,10 @@
 // An agent: it reads a file with a syntax error, writes it mended, checks it, and says so. The model
-// decides, the tools are real, and Python judges what is left. Once over each protocol, with the
-// official clients. Prints `ok NAME` or `not ok NAME`.
+// decides, the tools are real, and Python judges what is left by running it. Once over each protocol,
+// with the official clients. Prints `ok NAME` or `not ok NAME`.
+//
+// Every run breaks other files: function, names, fault and the values that they are tried with are drawn
+// (RIPTIDE_TEST_SEED repeats a run). The functions are of the kinds that the model was trained on; of
+// others its 22 million parameters mend none.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -95,30 +99,84 @@ async function mend(step, file) {
   return turns;
 }
 
-const files = {
-  'squares.py': 'def squares(values):\n    retrun [x * x for x in values]\n',
-  'total.py': 'def total(values)\n    result = 0\n    for item in values:\n        result += item\n    return result\n',
-  'gcd.py': 'def gcd(values, x)\n    while x:\n        values, x = x, values % x\n    return values\n',
-};
+// --- what is broken ----------------------------------------------------------------------------
 
+const seed = Number(process.env.RIPTIDE_TEST_SEED || crypto.getRandomValues(new Uint32Array(1))[0]);
+console.log(`seed ${seed}`);
+let state = seed >>> 0;
+function below(n) { // a linear congruential generator of 32 bits, its upper half
+  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+  return Math.floor(((state >>> 8) / 2 ** 24) * n);
+}
+const pick = (list) => list[below(list.length)];
+const numbers = () => Array.from({ length: 1 + below(8) }, () => below(100));
+
+// F: the function's name, A and X: those of its argument and variable. `want` is what it must give.
+const functions = [
+  { name: 'total', body: 'def F(A):\n    result = 0\n    for X in A:\n        result += X\n    return result\n',
+    given: () => [numbers()], want: ([a]) => a.reduce((x, y) => x + y, 0) },
+  { name: 'largest', body: 'def F(A):\n    best = A[0]\n    for X in A[1:]:\n        if X > best:\n            best = X\n    return best\n',
+    given: () => [numbers()], want: ([a]) => Math.max(...a) },
+  { name: 'smallest', body: 'def F(A):\n    best = A[0]\n    for X in A[1:]:\n        if X < best:\n            best = X\n    return best\n',
+    given: () => [numbers()], want: ([a]) => Math.min(...a) },
+  { name: 'count_even', body: 'def F(A):\n    count = 0\n    for X in A:\n        if X % 2 == 0:\n            count += 1\n    return count\n',
+    given: () => [numbers()], want: ([a]) => a.filter((x) => x % 2 === 0).length },
+  { name: 'reverse_text', body: 'def F(A):\n    result = ""\n    for X in A:\n        result = X + result\n    return result\n',
+    given: () => [numbers().join('-')], want: ([a]) => [...a].reverse().join('') },
+  { name: 'factorial', body: 'def F(A):\n    result = 1\n    for X in range(2, A + 1):\n        result *= X\n    return result\n',
+    given: () => [below(12)], want: ([a]) => { let n = 1; for (let i = 2; i <= a; i++) n *= i; return n; } },
+  { name: 'squares', body: 'def F(A):\n    return [X * X for X in A]\n', given: () => [numbers()], want: ([a]) => a.map((x) => x * x) },
+  { name: 'gcd', body: 'def F(A, X):\n    while X:\n        A, X = X, A % X\n    return A\n',
+    given: () => [1 + below(99), 1 + below(99)], want: ([a, b]) => { while (b) [a, b] = [b, a % b]; return a; } },
+];
+
+function breakOne() {
+  const one = pick(functions), argument = pick('values items numbers data text row series points entries batch'.split(' '));
+  const name = pick([one.name, `${one.name}_of_${pick(['values', 'items', 'points', 'entries'])}`, `get_${one.name}`]);
+  const names = { F: name, A: argument, X: pick('x item value n entry v element'.split(' ')) };
+  const good = one.body.replace(/\b[FAX]\b/g, (letter) => names[letter]);
+  const broken = below(2) ? good.replace('return', 'retrun') : good.replace(':\n', '\n');
+  const cases = Array.from({ length: 5 }, () => one.given()).map((given) => ({ given, want: one.want(given) }));
+  return { name, file: `${name}.py`, broken, cases };
+}
+
+// What the file's function gives, by running it.
+function judge({ name, file, cases }) {
+  const ran = spawnSync('python3', ['-c', 'import json, runpy, sys\nf = runpy.run_path(sys.argv[1])[sys.argv[2]]\n'
+    + 'print(json.dumps([f(*given) for given in json.load(sys.stdin)]))', inside(file), name],
+  { input: JSON.stringify(cases.map((c) => c.given)), encoding: 'utf8', timeout: 60000 });
+  return ran.status === 0 && ran.stdout.trim() !== '' && JSON.stringify(JSON.parse(ran.stdout)) === JSON.stringify(cases.map((c) => c.want));
+}
+
+const each = 3;
+let total = 0;
 for (const [name, step] of Object.entries(protocols)) {
   await test(`${name}_mends_files`, async () => {
     let n = 0;
-    for (const [file, broken] of Object.entries(files)) {
-      fs.writeFileSync(inside(file), broken);
-      assert.notEqual(compile(inside(file)).status, 0);
-      const turns = await mend(step, file);
-      const isMended = compile(inside(file)).status === 0;
-      console.log(`${name} ${file}: ${turns.map((t) => `${t.calls.map((c) => c.name).join('+') || 'said'} (${t.cached}/${t.prompt})`).join(', ')}: ${
-        isMended ? 'mended' : 'broken'}, ${JSON.stringify(turns.at(-1).text)}`);
-      n += isMended && turns.at(-1).calls.length === 0; // … and nothing more is called
+    for (let i = 0; i < each; i++) {
+      const one = breakOne();
+      fs.writeFileSync(inside(one.file), one.broken);
+      assert.ok(compile(inside(one.file)).status !== 0 && !judge(one), 'it is broken');
+      const turns = await mend(step, one.file), used = turns.flatMap((t) => t.calls.map((c) => c.name));
+      const isMended = judge(one) && turns.at(-1).calls.length === 0; // … and nothing more is called
+      console.log(`${name} ${one.file}: ${turns.map((t) => `${t.calls.map((c) => c.name).join('+') || 'said'} (${t.cached}/${t.prompt})`).join(', ')}: ${
+        isMended ? 'mended' : `broken:\n${fs.readFileSync(inside(one.file), 'utf8')}`}, ${JSON.stringify(turns.at(-1).text)}`);
+      if (isMended) {
+        assert.deepEqual(used.filter((tool, k) => used.indexOf(tool) === k), ['read_file', 'write_file', 'run_shell']);
+        n++;
+      }
       // A session only grows: what was read or written before, but for a last, unfinished block, is there.
-      turns.slice(1).forEach((t, i) => assert.ok(t.cached >= turns[i].prompt - 64, `${t.cached} of ${turns[i].prompt}`));
+      turns.slice(1).forEach((t, k) => assert.ok(t.cached >= turns[k].prompt - 64, `${t.cached} of ${turns[k].prompt}`));
     }
-    // The model is tiny: it may fail at one. What it writes is the same on every run of one machine.
-    assert.ok(n >= Object.keys(files).length - 1, `${n} files were mended`);
+    total += n;
+    assert.ok(n > 0, 'none was mended');
   });
 }
+
+// The model is tiny: it mended 64 of 64 such files, but may fail at one.
+await test('most_files_were_mended', () => {
+  assert.ok(total >= 2 * each, `${total} of ${3 * each} files were mended`);
+});
 
 await test('stops_with_0', async () => {
   assert.equal(await server.stop(), 0);
