@@ -222,12 +222,25 @@ static bool is_handled(str key)
     return false;
 }
 
+/* Templates say no more than that they do not know a role, and not where it stands. */
+static status check_role(const message_reader *r, const json *role)
+{
+    static const char *const known[] = {"system",    "developer", "user",
+                                        "assistant", "tool",      "function"};
+    if (!json_is(role, JSON_STRING))
+        return message_fail(r, ERR_FORMAT, "/role", "a message needs a role");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (str_is(role->text, known[i])) return ERR_OK;
+    return message_fail(r, ERR_INVALID, "/role",
+                        "'%.*s' is no role; want system, developer, user, assistant or tool",
+                        (int)(role->text.len < 40 ? role->text.len : 40), role->text.ptr);
+}
+
 status message_convert(message_reader *r, const json *m, const json **out)
 {
     if (m->kind != JSON_OBJECT) return message_fail(r, ERR_FORMAT, "", "must be an object");
     const json *role = json_get(m, "role"), *content = NULL, *calls = NULL;
-    if (!json_is(role, JSON_STRING))
-        return message_fail(r, ERR_FORMAT, "/role", "a message needs a role");
+    TRY(check_role(r, role));
     TRY(convert_calls(r, m, &calls));
     TRY(convert_content(r, m, calls != NULL, &content));
 

@@ -36,13 +36,13 @@ static status fail_effort(const message_reader *r, str given)
                         (int)(given.len < 40 ? given.len : 40), given.ptr, n ? known : "none");
 }
 
-/* The template's word for an effort. A template that takes every name checks none, so any text
- * is passed through to it. */
-static status choose_effort(const message_reader *r, str given, str *out)
+/* The template's word for an effort. Among its own variables a template that takes every name is
+ * given any. */
+static status choose_effort(const message_reader *r, str given, bool is_variable, str *out)
 {
     unsigned known = r->caps->efforts;
     *out = given;
-    if (known == ALL_EFFORTS) return ERR_OK;
+    if (is_variable && known == ALL_EFFORTS) return ERR_OK;
     for (int i = 0; i < N_EFFORTS; i++) {
         if (!str_is(given, efforts[i].name)) continue;
         if (known & efforts[i].bit) return ERR_OK;
@@ -116,7 +116,8 @@ status message_kwargs(message_reader *r, const json *request, const json **out, 
         if (!json_get(t.root, "enable_thinking")) tree_push_bool(&t, STR("enable_thinking"), false);
     } else if (effort) {
         str name;
-        TRY(choose_effort(r, effort->text, &name));
+        bool is_variable = effort == json_get(kwargs, "reasoning_effort");
+        TRY(choose_effort(r, effort->text, is_variable, &name));
         tree_push_text(&t, STR("reasoning_effort"), name);
     }
     if (!t.root) return message_fail_memory(r);

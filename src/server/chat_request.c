@@ -111,6 +111,7 @@ static status parse_limits(const json *body, int choices_max, generation_request
 {
     int64_t n = 1;
     TRY(order_fields_parse(body, r, e));
+    TRY(field_check_metadata(body, e));
     TRY(field_int(body, "n", 1, choices_max, &n, e));
     r->n = (int)n;
     TRY(field_int(body, "max_tokens", 1, INT64_MAX, &r->max_tokens, e));

@@ -81,3 +81,14 @@ status field_object(const json *object, const char *name, const json **out, err 
     *out = v;
     return ERR_OK;
 }
+
+status field_check_metadata(const json *object, err *e)
+{
+    const json *own = NULL;
+    TRY(field_object(object, "metadata", &own, e));
+    for (const json *v = own ? own->first : NULL; v; v = v->next)
+        if (v->kind != JSON_STRING)
+            return err_set(e, ERR_INVALID, "metadata", -1, "\"%.*s\" is %s, want a string",
+                           (int)(v->key.len < 40 ? v->key.len : 40), v->key.ptr, field_kind(v));
+    return ERR_OK;
+}

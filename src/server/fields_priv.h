@@ -22,6 +22,9 @@ status field_str(const json *object, const char *name, str *out, err *e);
 status field_array(const json *object, const char *name, const json **out, err *e);
 status field_object(const json *object, const char *name, const json **out, err *e);
 
+/* `metadata`, which is the client's own: an object of strings. */
+status field_check_metadata(const json *object, err *e);
+
 /* "a string". */
 const char *field_kind(const json *v);
 

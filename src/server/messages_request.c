@@ -5,9 +5,13 @@
 #include "server/prefill_priv.h"
 #include "server/sampling_fields_priv.h"
 
+/* What is not there, or has no effect and is of another type than the protocol says. */
 static status check_unsupported(const json *body, err *e)
 {
-    const json *servers = NULL;
+    const json *servers = NULL, *metadata = NULL;
+    str user_id;
+    TRY(field_object(body, "metadata", &metadata, e));
+    if (metadata) TRY(field_str(metadata, "user_id", &user_id, e));
     TRY(field_array(body, "mcp_servers", &servers, e));
     if (servers && servers->n > 0)
         return err_set(e, ERR_UNSUPPORTED, "mcp_servers", -1, "this server calls no tools itself");

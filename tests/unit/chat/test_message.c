@@ -268,7 +268,12 @@ TEST(efforts_take_the_nearest_name_the_template_knows)
     CHECK_KWARGS(&three, "\"reasoning_effort\":\"max\"", "{\"reasoning_effort\":\"xhigh\"}");
     CHECK_KWARGS(&three, "\"reasoning_effort\":\"minimal\"", "{\"reasoning_effort\":\"low\"}");
     CHECK_KWARGS(&three, "\"reasoning_effort\":\"medium\"", "{\"reasoning_effort\":\"medium\"}");
-    CHECK_KWARGS(&able, "\"reasoning_effort\":\"anything\"", "{\"reasoning_effort\":\"anything\"}");
+    CHECK_KWARGS(&able, "\"chat_template_kwargs\":{\"reasoning_effort\":\"anything\"}",
+                 "{\"reasoning_effort\":\"anything\"}");
+    CHECK_BAD("{\"messages\":[" USER "],\"reasoning_effort\":\"anything\"}", ERR_INVALID,
+              "/reasoning_effort");
+    CHECK_BAD("{\"messages\":[" USER "],\"reasoning\":{\"effort\":\"\"}}", ERR_INVALID,
+              "/reasoning/effort");
     message_set m = {0};
     CHECK_STATUS(parse("{\"messages\":[" USER "],\"reasoning_effort\":\"huge\"}", &three, &m),
                  ERR_INVALID);
@@ -284,6 +289,11 @@ TEST(requests_that_say_nothing_are_refused)
     CHECK_BAD("5", ERR_FORMAT, "");
     CHECK_BAD("[5]", ERR_FORMAT, "/messages/0");
     CHECK_BAD("[{\"content\":\"x\"}]", ERR_FORMAT, "/messages/0/role");
+    CHECK_BAD("[" USER ",{\"role\":\"robot\",\"content\":\"x\"}]", ERR_INVALID, "/messages/1/role");
+    assert_string_equal(e.msg,
+                        "'robot' is no role; want system, developer, user, assistant or tool");
+    CHECK_BAD("[{\"role\":\"\",\"content\":\"x\"}]", ERR_INVALID, "/messages/0/role");
+    CHECK_BAD("[{\"role\":[],\"content\":\"x\"}]", ERR_FORMAT, "/messages/0/role");
 }
 
 TEST(thinking_can_be_set_afterwards)

@@ -89,3 +89,24 @@ TEST(a_wrong_value_names_the_field_and_leaves_the_output)
     assert_true(b && n == 7 && d == 7 && str_is(s, "seven") && !l);
     arena_fini(&mem);
 }
+
+TEST(metadata_is_an_object_of_strings)
+{
+    static const char *const good[] = {"{}", "{\"metadata\":null}", "{\"metadata\":{}}",
+                                       "{\"metadata\":{\"a\":\"b\",\"c\":\"\"}}"};
+    static const char *const bad[][2] = {
+        {"{\"metadata\":[]}", "is an array, want an object"},
+        {"{\"metadata\":\"x\"}", "is a string, want an object"},
+        {"{\"metadata\":{\"a\":\"b\",\"n\":1}}", "\"n\" is a number, want a string"},
+        {"{\"metadata\":{\"o\":{}}}", "\"o\" is an object, want a string"}};
+    err e = {0};
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(field_check_metadata(parse(good[i]), &e), &e);
+        arena_fini(&mem);
+        CHECK_STATUS(field_check_metadata(parse(bad[i][0]), &e), ERR_INVALID);
+        assert_string_equal(e.where, "metadata");
+        assert_string_equal(e.msg, bad[i][1]);
+        arena_fini(&mem);
+        e = (err){0};
+    }
+}
