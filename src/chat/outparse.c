@@ -457,6 +457,11 @@ status outparse_feed(outparse *p, str bytes, err *e)
     return run(p, e);
 }
 
+size_t outparse_held(const outparse *p)
+{
+    return p->space.len + p->in.len;
+}
+
 status outparse_finish(outparse *p, err *e)
 {
     p->is_final = true;

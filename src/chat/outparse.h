@@ -60,6 +60,9 @@ status outparse_feed(outparse *p, str bytes, err *e);
 /* The text is over: everything held back is sent, open calls are closed. */
 status outparse_finish(outparse *p, err *e);
 
+/* Bytes at the end of what was fed that may still become text or a tag. */
+size_t outparse_held(const outparse *p);
+
 /* Does a prompt with this end leave the model inside its reasoning? */
 bool outparse_is_open_think(str prompt);
 

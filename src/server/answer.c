@@ -1,6 +1,4 @@
 /* One answer of a generation: engine events in, parts of an answer out. */
-#include <math.h>
-
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -31,6 +29,7 @@ static void add_part(answer *c, outparse_kind kind, size_t from, size_t to)
     answer_part *last = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
     if (last && last->kind == kind && kind != OUTPARSE_CALL_BEGIN) {
         last->to = to;
+        last->logprobs_to = c->n_settled;
         return;
     }
     if (c->n_parts == c->parts_cap) {
@@ -43,7 +42,11 @@ static void add_part(answer *c, outparse_kind kind, size_t from, size_t to)
         c->parts = more;
         c->parts_cap = cap;
     }
-    c->parts[c->n_parts++] = (answer_part){kind, from, to};
+    c->parts[c->n_parts++] = (answer_part){.kind = kind,
+                                           .from = from,
+                                           .to = to,
+                                           .logprobs_from = last ? last->logprobs_to : 0,
+                                           .logprobs_to = c->n_settled};
 }
 
 static void keep_part(answer *c, const outparse_event *part)
@@ -77,6 +80,7 @@ static void pass_on(answer *c, const outparse_event *part)
     if (part->kind != OUTPARSE_REASONING && part->kind != OUTPARSE_CONTENT &&
         part->index >= c->n_calls)
         return; /* its beginning was lost, see above */
+    if (part->kind == OUTPARSE_CONTENT) answer_settle_logprobs(c, part->text);
     if (part->kind != OUTPARSE_REASONING) c->is_reasoning = false;
     if (!g->request.streams || g->dialect->keeps_text || g->is_checked) keep_part(c, part);
     if (g->request.streams) g->dialect->part(c->g, c, part);
@@ -133,18 +137,17 @@ status answer_open(answer *c, generation *g, int index, err *e)
         .g = g, .index = index, .stop_string = -1, .is_reasoning = g->starts_in_reasoning};
     buf_init(&c->reasoning);
     buf_init(&c->content);
-    buf_init(&c->logprobs);
     buf_init(&c->raw);
     buf_init(&c->shown);
     stop_init(&c->stops, NULL, 0);
+    detok_init(&c->text, tokenizer_vocab(g->server->tokens), true);
     if (g->request.prompt != PROMPT_CHAT) return ERR_OK;
     c->keeps_turn = g->turn_prompt.n_bytes > 0;
     c->has_stops = g->request.n_stop > 0;
-    if (c->has_stops) {
-        stop_init(&c->stops, g->request.stop, g->request.n_stop);
-        detok_init(&c->text, tokenizer_vocab(g->server->tokens), true);
-        if (c->stops.held.failed) return err_set(e, ERR_NOMEM, "stop", -1, "stop strings");
-    }
+    c->goes_by_token = c->has_stops ||
+                       (g->request.wants_logprobs && g->request.logprobs == LOGPROBS_OF_CONTENT);
+    if (c->has_stops) stop_init(&c->stops, g->request.stop, g->request.n_stop);
+    if (c->stops.held.failed) return err_set(e, ERR_NOMEM, "stop", -1, "stop strings");
     outparse_options o = {.tools = g->tools,
                           .starts_in_reasoning = g->starts_in_reasoning,
                           .text_has_no_calls = g->request.format.form != ANSWER_FREE,
@@ -166,9 +169,9 @@ void answer_close(answer *c)
     }
     mem_free(c->calls);
     mem_free(c->parts);
+    mem_free(c->logprobs);
     buf_fini(&c->reasoning);
     buf_fini(&c->content);
-    buf_fini(&c->logprobs);
     buf_fini(&c->raw);
     buf_fini(&c->shown);
     stop_fini(&c->stops);
@@ -178,37 +181,6 @@ void answer_close(answer *c)
 
 /* --- tokens ------------------------------------------------------------------------------------
  */
-
-static void put_token(json_writer *w, const vocab *v, int32_t id, float logprob)
-{
-    str bytes = vocab_bytes(v, id);
-    json_key(w, "token");
-    json_string(w, bytes);
-    json_key(w, "logprob");
-    json_double(w, isfinite(logprob) ? (double)logprob : -9999.0); /* JSON has no -inf */
-    json_key(w, "bytes");
-    json_open_array(w);
-    for (size_t i = 0; i < bytes.len; i++) json_int(w, (unsigned char)bytes.ptr[i]);
-    json_close_array(w);
-}
-
-static void put_logprob(buf *out, const vocab *v, int32_t id, const engine_logprob *p, int n_top)
-{
-    json_writer w;
-    if (out->len) buf_put_byte(out, ',');
-    json_writer_init(&w, out);
-    json_open_object(&w);
-    put_token(&w, v, id, p->logprob);
-    json_key(&w, "top_logprobs");
-    json_open_array(&w);
-    for (int i = 0; i < n_top && i < ENGINE_TOP_MAX && p->top_ids[i] >= 0; i++) {
-        json_open_object(&w);
-        put_token(&w, v, p->top_ids[i], p->top_logprobs[i]);
-        json_close_object(&w);
-    }
-    json_close_array(&w);
-    json_close_object(&w);
-}
 
 static bool is_end_token(const answer *c, int32_t id)
 {
@@ -226,8 +198,7 @@ static void count_token(answer *c, const engine_event *ev, int i)
     c->reasoning_tokens += c->is_reasoning && c->parser;
     if (id == s->think_close && s->think_close >= 0) c->is_reasoning = false;
     if (ev->logprobs && !is_end_token(c, id))
-        put_logprob(&c->logprobs, tokenizer_vocab(s->tokens), id, &ev->logprobs[i],
-                    c->g->request.top_logprobs);
+        c->is_starved |= !answer_add_logprob(c, id, &ev->logprobs[i]);
 }
 
 /* --- text --------------------------------------------------------------------------------------
@@ -250,6 +221,7 @@ static status feed_tokens(answer *c, const engine_event *ev, err *e)
         if (!is_end_token(c, ev->ids[i])) detok_push(&c->text, ev->ids[i], &c->raw);
         if (c->raw.failed) return err_set(e, ERR_NOMEM, "answer", -1, "text");
         TRY(feed(c, buf_str(&c->raw), e));
+        if (ev->logprobs) answer_sift_logprobs(c);
         if (!c->is_cut) continue;
         c->usage.completion_tokens = n_before + i + 1;
         c->stop_string = c->stops.hit;
@@ -263,7 +235,7 @@ static status finish(answer *c, const engine_event *ev, err *e)
     c->reason = c->is_cut ? ENGINE_STOP_STRING : ev->reason;
     if (c->is_cut) return ERR_OK;
     if (!c->has_stops) c->stop_string = ev->stop_string;
-    if (c->has_stops) {
+    if (c->goes_by_token) {
         buf_clear(&c->raw);
         detok_flush(&c->text, &c->raw);
         if (c->raw.failed) return err_set(e, ERR_NOMEM, "answer", -1, "text");
@@ -279,7 +251,7 @@ static status finish(answer *c, const engine_event *ev, err *e)
 
 static status check_memory(const answer *c, err *e)
 {
-    if (c->is_starved || c->reasoning.failed || c->content.failed || c->logprobs.failed)
+    if (c->is_starved || c->reasoning.failed || c->content.failed)
         return err_set(e, ERR_NOMEM, "answer", -1, "text");
     for (int i = 0; i < c->n_calls; i++)
         if (c->calls[i].name.failed || c->calls[i].arguments.failed)
@@ -323,7 +295,7 @@ status answer_take(answer *c, const engine_event *ev, err *e)
     add_to_turn(c, ev);
     if (!c->is_cut) {
         c->usage = ev->usage;
-        if (c->has_stops) {
+        if (c->goes_by_token) {
             TRY(feed_tokens(c, ev, e));
         } else {
             for (int i = 0; i < ev->n_ids; i++) count_token(c, ev, i);
@@ -334,7 +306,10 @@ status answer_take(answer *c, const engine_event *ev, err *e)
         c->first_tokens = ev->n_ids;
         c->first_ms = ev->usage.decode_ms;
     }
-    if (ev->kind == ENGINE_FINISH) TRY(finish(c, ev, e));
+    if (ev->kind == ENGINE_FINISH) {
+        TRY(finish(c, ev, e));
+        answer_finish_logprobs(c);
+    }
     TRY(check_memory(c, e));
     if (c->is_done && c->keeps_turn && c->reason == ENGINE_STOP) keep_turn(c);
     return ERR_OK;

@@ -71,14 +71,13 @@ void chat_write_timings(json_writer *w, const answer *c)
     json_close_object(w);
 }
 
-static void put_logprobs(json_writer *w, const buf *elements)
+/* Numbers from..to. */
+static void put_logprobs(json_writer *w, const answer *c, int from, int to)
 {
     json_key(w, "logprobs");
     json_open_object(w);
     json_key(w, "content");
-    json_open_array(w);
-    if (elements->len) json_raw(w, buf_str(elements));
-    json_close_array(w);
+    answer_write_logprobs(w, c, from, to);
     json_key(w, "refusal");
     json_null(w);
     json_close_object(w);
@@ -158,9 +157,9 @@ static void end_chunk(chunk *k, const generation *g, answer *c, const char *fini
 {
     json_writer *w = &k->w;
     json_close_object(w);
-    if (c && c->logprobs.len) {
-        put_logprobs(w, &c->logprobs);
-        buf_clear(&c->logprobs);
+    if (c && c->n_settled > c->n_told) {
+        put_logprobs(w, c, c->n_told, c->n_settled);
+        answer_told_logprobs(c);
     } else {
         json_key(w, "logprobs");
         json_null(w);
@@ -328,7 +327,7 @@ static void put_choice(json_writer *w, const generation *g, const answer *c)
     if (c->n_calls > 0) put_calls(w, c);
     json_close_object(w);
     if (g->request.wants_logprobs) {
-        put_logprobs(w, &c->logprobs);
+        put_logprobs(w, c, 0, c->n_settled);
     } else {
         json_key(w, "logprobs");
         json_null(w);

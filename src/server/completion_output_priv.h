@@ -6,9 +6,10 @@
 
 #include "server/generation_priv.h"
 
-void completion_put_part(buf *out, const generation *g, const answer *c, str text);
+/* Both take the log probabilities along that are known and not told yet. */
+void completion_put_part(buf *out, const generation *g, answer *c, str text);
 /* The last chunk of a choice. */
-void completion_put_finish(buf *out, const generation *g, const answer *c);
+void completion_put_finish(buf *out, const generation *g, answer *c);
 /* The chunk that only has the usage of all choices. */
 void completion_put_usage(buf *out, const generation *g);
 /* The whole answer as one object. */

@@ -53,7 +53,7 @@ static status check_unsupported(const json *body, int n, err *e)
 {
     str suffix = STR("");
     bool echo = false;
-    int64_t best_of = n, logprobs = 0;
+    int64_t best_of = n;
     TRY(field_str(body, "suffix", &suffix, e));
     TRY(field_bool(body, "echo", &echo, e));
     TRY(field_int(body, "best_of", 1, INT64_MAX, &best_of, e));
@@ -62,11 +62,20 @@ static status check_unsupported(const json *body, int n, err *e)
     if (echo) return err_set(e, ERR_UNSUPPORTED, "echo", -1, "the prompt is not repeated");
     if (best_of != n)
         return err_set(e, ERR_UNSUPPORTED, "best_of", -1, "every choice is returned, see \"n\"");
-    if (field_find(body, "logprobs") && !json_is_bool(field_find(body, "logprobs")))
-        TRY(field_int(body, "logprobs", 0, INT64_MAX, &logprobs, e));
-    if (logprobs > 0 || json_is(field_find(body, "logprobs"), JSON_TRUE))
-        return err_set(e, ERR_UNSUPPORTED, "logprobs", -1,
-                       "only chat completions have log probabilities");
+    return ERR_OK;
+}
+
+/* How many alternatives to each token; 0: the tokens alone. `false` is what some clients send for
+ * none. */
+static status parse_logprobs(const json *body, generation_request *r, err *e)
+{
+    int64_t top = 0;
+    const json *v = field_find(body, "logprobs");
+    if (!v || json_is(v, JSON_FALSE)) return ERR_OK;
+    TRY(field_int(body, "logprobs", 0, ENGINE_TOP_MAX, &top, e));
+    r->wants_logprobs = true;
+    r->logprobs = LOGPROBS_OF_TEXT;
+    r->top_logprobs = (int)top;
     return ERR_OK;
 }
 
@@ -81,11 +90,13 @@ status completion_request_parse(const json *body, const chat_context *x, arena *
     TRY(field_int(body, "n", 1, x->choices_max, &n, e));
     r.n = (int)n;
     TRY(check_unsupported(body, r.n, e));
+    TRY(parse_logprobs(body, &r, e));
     TRY(field_bool(body, "stream", &r.streams, e));
     TRY(field_object(body, "stream_options", &options, e));
     if (options) TRY(field_bool(options, "include_usage", &r.includes_usage, e));
     TRY(field_int(body, "max_tokens", 1, INT64_MAX, &r.max_tokens, e));
     TRY(order_fields_parse(body, &r, e));
+    TRY(field_check_metadata(body, e));
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
     TRY(sampling_fields_stop(body, "stop", a, &r.stop, &r.n_stop, e));
     TRY(parse_prompt(body, x->V, a, &r, e));

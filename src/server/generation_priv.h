@@ -28,6 +28,14 @@ typedef enum {
 
 typedef struct score_question score_question; /* scores_priv.h */
 
+/* Of which tokens an answer tells log probabilities. */
+typedef enum {
+    LOGPROBS_OF_TOKENS,  /* all but an end token, with the next piece of the answer */
+    LOGPROBS_OF_TEXT,    /* those whose text is told, with the piece that they begin */
+    LOGPROBS_OF_CONTENT, /* likewise, and of a conversation only what is neither reasoning nor call
+                          */
+} logprobs_rule;
+
 /* What a dialect makes of a body. Everything may borrow the scratch arena. */
 typedef struct {
     prompt_kind prompt;
@@ -43,6 +51,7 @@ typedef struct {
     const str *stop;         /* [n_stop] */
     int n_stop, n;
     int top_logprobs;
+    logprobs_rule logprobs; /* where wants_logprobs */
     bool wants_logprobs, streams, includes_usage;
     answer_format format;                 /* what the answer must look like */
     bool has_reasoning_limit, ends_loops; /* engine_request */
@@ -70,7 +79,15 @@ typedef struct {
 typedef struct {
     outparse_kind kind; /* REASONING, CONTENT or CALL_BEGIN */
     size_t from, to;    /* in answer.reasoning or answer.content; of a call its number */
+    int logprobs_from, logprobs_to; /* CONTENT: in answer.logprobs */
 } answer_part;
+
+/* A token and how probable it was. */
+typedef struct {
+    int32_t id;
+    engine_logprob p;
+    size_t offset; /* LOGPROBS_OF_TEXT: characters of the text before it */
+} answer_logprob;
 
 /* One answer as it grows. Text is kept for complete answers, and for streams of a dialect that
  * needs it at the end; other streams only pass it on. */
@@ -87,7 +104,11 @@ typedef struct {
     int n_blocks;
     bool has_open_block;
     outparse_kind open_kind; /* REASONING, CONTENT or CALL_BEGIN */
-    buf logprobs;            /* JSON elements not yet delivered */
+    /* Owned [n_logprobs]. The first n_settled belong to the answer, whether the others do is still
+     * open; n_told of them have gone out in a stream. */
+    answer_logprob *logprobs;
+    int n_logprobs, logprobs_cap, n_settled, n_told;
+    size_t n_chars, n_chars_told; /* LOGPROBS_OF_TEXT: of the tokens' text, of the answer's */
     engine_usage usage;
     engine_finish reason;
     int stop_string; /* index of the one that ended it, or -1 */
@@ -95,7 +116,8 @@ typedef struct {
     bool is_starved; /* a call had no memory */
     /* Stop strings of a chat are looked for in its content alone, never in reasoning or calls, so
      * this is done here, token by token: where an answer ends must not depend on how many tokens
-     * a cycle made. */
+     * a cycle made. So is what decides whose log probabilities are told. */
+    bool goes_by_token;
     bool has_stops, is_cut; /* is_cut: a stop string ended it; what still comes does not count */
     stop stops;
     detok text;
@@ -225,6 +247,22 @@ status answer_take(answer *c, const engine_event *ev, err *e);
 bool answer_next_piece(str text, size_t *at, str *piece);
 /* The text of a kept part of reasoning or content. Borrows c. */
 str answer_part_text(const answer *c, const answer_part *part);
+/* --- answer_logprob.c --------------------------------------------------------------------------
+ */
+
+/* Note a token and what is known of it. False without memory. */
+bool answer_add_logprob(answer *c, int32_t id, const engine_logprob *p);
+/* Text of the answer is about to be told: so are the tokens that began it. */
+void answer_settle_logprobs(answer *c, str text);
+/* LOGPROBS_OF_CONTENT: a token was parsed. What turned out to be no content is forgotten. */
+void answer_sift_logprobs(answer *c);
+/* The answer is over. */
+void answer_finish_logprobs(answer *c);
+/* The settled ones have gone out; of those that nobody asks for again the room is freed. */
+void answer_told_logprobs(answer *c);
+/* Numbers from..to as [{token, logprob, bytes, top_logprobs}]. */
+void answer_write_logprobs(json_writer *w, const answer *c, int from, int to);
+
 /* "stop", "length" or "tool_calls". */
 const char *answer_finish_reason(const answer *c);
 /* Whether a finished answer keeps what was promised: its schema, and those of strict tools. NOMEM

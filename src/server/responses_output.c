@@ -6,7 +6,7 @@
 #include "chat/anthropic.h"
 #include "server/sse_priv.h"
 
-static const answer_part nothing = {OUTPARSE_CONTENT, 0, 0};
+static const answer_part nothing = {.kind = OUTPARSE_CONTENT};
 
 /* --- items -------------------------------------------------------------------------------------
  */
@@ -93,9 +93,11 @@ static void put_call(json_writer *w, const generation *g, const answer_call *cal
         json_string(w, buf_str(&call->arguments));
 }
 
-/* {"type":"summary_text","text"} or {"type":"output_text",…}. */
-static void put_text_part(json_writer *w, outparse_kind kind, str text)
+/* {"type":"summary_text","text"} or {"type":"output_text",…}; part NULL: as it is announced. */
+static void put_text_part(json_writer *w, const answer *c, outparse_kind kind,
+                          const answer_part *part)
 {
+    str text = part ? answer_part_text(c, part) : STR("");
     json_open_object(w);
     json_key(w, "type");
     json_c_string(w, kind == OUTPARSE_REASONING ? "summary_text" : "output_text");
@@ -105,7 +107,7 @@ static void put_text_part(json_writer *w, outparse_kind kind, str text)
         json_key(w, "annotations");
         json_raw(w, STR("[]"));
         json_key(w, "logprobs");
-        json_raw(w, STR("[]"));
+        answer_write_logprobs(w, c, part ? part->logprobs_from : 0, part ? part->logprobs_to : 0);
     }
     json_close_object(w);
 }
@@ -115,7 +117,7 @@ static void put_texts(json_writer *w, const char *key, const answer *c, const an
 {
     json_key(w, key);
     json_open_array(w);
-    if (!is_new) put_text_part(w, part->kind, answer_part_text(c, part));
+    if (!is_new) put_text_part(w, c, part->kind, part);
     json_close_array(w);
 }
 
@@ -231,6 +233,8 @@ static void put_request(json_writer *w, const generation *g)
     json_double(w, g->request.policy.temperature);
     json_key(w, "top_p");
     json_double(w, g->request.policy.top_p);
+    json_key(w, "top_logprobs");
+    json_int(w, g->request.top_logprobs);
     json_key(w, "truncation");
     json_c_string(w, "disabled");
     json_key(w, "background");
@@ -383,8 +387,9 @@ static void put_item_state(generation *g, const answer *c, const char *name, boo
     end_event(&v, g);
 }
 
-/* Text of the open item: a delta, or with logprobs all of it. */
-static void put_text(generation *g, const answer *c, const char *name, const char *key, str text)
+/* Text of the open item: a delta, or all of it; with the log probabilities from..to. */
+static void put_text(generation *g, const answer *c, const char *name, const char *key, str text,
+                     int from, int to)
 {
     event v;
     json_writer *w = begin_item_event(&v, g, c, name);
@@ -392,30 +397,32 @@ static void put_text(generation *g, const answer *c, const char *name, const cha
     json_string(w, text);
     if (c->open_kind == OUTPARSE_CONTENT) {
         json_key(w, "logprobs");
-        json_raw(w, STR("[]"));
+        answer_write_logprobs(w, c, from, to);
     }
     end_event(&v, g);
 }
 
-static void put_part_event(generation *g, const answer *c, const char *name, str text)
+/* part NULL: it begins. */
+static void put_part_event(generation *g, const answer *c, const char *name,
+                           const answer_part *part)
 {
     event v;
     json_writer *w = begin_item_event(&v, g, c, name);
     json_key(w, "part");
-    put_text_part(w, c->open_kind, text);
+    put_text_part(w, c, c->open_kind, part);
     end_event(&v, g);
 }
 
 static void end_text(generation *g, const answer *c)
 {
     bool is_reasoning = c->open_kind == OUTPARSE_REASONING;
-    str text = answer_part_text(c, open_part(c));
+    const answer_part *part = open_part(c);
     put_text(g, c,
              is_reasoning ? "response.reasoning_summary_text.done" : "response.output_text.done",
-             "text", text);
+             "text", answer_part_text(c, part), part->logprobs_from, part->logprobs_to);
     put_part_event(
         g, c, is_reasoning ? "response.reasoning_summary_part.done" : "response.content_part.done",
-        text);
+        part);
 }
 
 static void end_call(generation *g, const answer *c)
@@ -464,9 +471,9 @@ static void begin_item(generation *g, answer *c, outparse_kind kind)
     c->open_kind = kind;
     put_item_state(g, c, "response.output_item.added", true, "in_progress");
     if (kind == OUTPARSE_REASONING)
-        put_part_event(g, c, "response.reasoning_summary_part.added", STR(""));
+        put_part_event(g, c, "response.reasoning_summary_part.added", NULL);
     else if (kind == OUTPARSE_CONTENT)
-        put_part_event(g, c, "response.content_part.added", STR(""));
+        put_part_event(g, c, "response.content_part.added", NULL);
 }
 
 void responses_put_part(generation *g, answer *c, const outparse_event *part)
@@ -475,17 +482,18 @@ void responses_put_part(generation *g, answer *c, const outparse_event *part)
     switch (part->kind) {
     case OUTPARSE_REASONING:
         begin_item(g, c, part->kind);
-        put_text(g, c, "response.reasoning_summary_text.delta", "delta", part->text);
+        put_text(g, c, "response.reasoning_summary_text.delta", "delta", part->text, 0, 0);
         break;
     case OUTPARSE_CONTENT:
         begin_item(g, c, part->kind);
-        put_text(g, c, "response.output_text.delta", "delta", part->text);
+        put_text(g, c, "response.output_text.delta", "delta", part->text, c->n_told, c->n_settled);
+        answer_told_logprobs(c);
         break;
     case OUTPARSE_CALL_BEGIN: begin_item(g, c, part->kind); break;
     case OUTPARSE_ARGUMENTS:
         if (is_custom(g, &c->calls[part->index])) break;
         for (str piece; answer_next_piece(part->text, &at, &piece);)
-            put_text(g, c, "response.function_call_arguments.delta", "delta", piece);
+            put_text(g, c, "response.function_call_arguments.delta", "delta", piece, 0, 0);
         break;
     case OUTPARSE_CALL_END: end_item(g, c); break;
     }

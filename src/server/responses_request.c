@@ -16,19 +16,33 @@ static status check_unsupported(const json *body, err *e)
 {
     bool background = false;
     str truncation = STR("disabled");
-    int64_t top = 0;
     TRY(field_bool(body, "background", &background, e));
     TRY(field_str(body, "truncation", &truncation, e));
-    TRY(field_int(body, "top_logprobs", 0, INT64_MAX, &top, e));
     if (background)
         return err_set(e, ERR_UNSUPPORTED, "background", -1, "answers are made while you wait");
     if (!str_is(truncation, "disabled"))
         return err_set(e, ERR_UNSUPPORTED, "truncation", -1, "a prompt is never cut");
-    if (top > 0)
-        return err_set(e, ERR_UNSUPPORTED, "top_logprobs", -1,
-                       "only chat completions have log probabilities");
     TRY(refuse_member(body, "conversation", "use \"previous_response_id\"", e));
     return refuse_member(body, "prompt", "there are no stored prompts", e);
+}
+
+/* Whether `include` of the body holds the word. */
+static bool includes(const json *body, const char *word)
+{
+    const json *include = field_find(body, "include");
+    for (const json *v = json_is(include, JSON_ARRAY) ? include->first : NULL; v; v = v->next)
+        if (json_is(v, JSON_STRING) && str_is(v->text, word)) return true;
+    return false;
+}
+
+static status parse_logprobs(const json *body, generation_request *r, err *e)
+{
+    int64_t top = 0;
+    TRY(field_int(body, "top_logprobs", 0, ENGINE_TOP_MAX, &top, e));
+    r->wants_logprobs = top > 0 || includes(body, "message.output_text.logprobs");
+    r->logprobs = LOGPROBS_OF_CONTENT;
+    r->top_logprobs = (int)top;
+    return ERR_OK;
 }
 
 /* --- the echo ----------------------------------------------------------------------------------
@@ -114,9 +128,7 @@ static status keep_echo(const json *body, const responses_chat *chat, arena *kee
     TRY(field_bool(body, "parallel_tool_calls", &echo->has_parallel_calls, e));
     TRY(field_str(body, "previous_response_id", &id, e));
     TRY(field_array(body, "include", &include, e));
-    for (const json *v = include ? include->first : NULL; v; v = v->next)
-        echo->wants_encrypted |= json_is(v, JSON_STRING) &&
-                                 str_is(v->text, "reasoning.encrypted_content");
+    echo->wants_encrypted = includes(body, "reasoning.encrypted_content");
     TRY(keep_str(keep, id, &echo->previous_id, e));
     TRY(keep_tools(keep, chat, echo, e));
     TRY(keep_text(keep, chat->items, &echo->items, e));
@@ -145,7 +157,9 @@ status responses_request_parse(const json *body, const json *before, const chat_
     TRY(field_int(body, "max_output_tokens", 1, INT64_MAX, &kept.max_output, e));
     r.max_tokens = kept.max_output;
     TRY(order_fields_parse(body, &r, e));
+    TRY(field_check_metadata(body, e));
     TRY(sampling_fields_parse(body, x->V, a, &r.policy, e));
+    TRY(parse_logprobs(body, &r, e));
     TRY(answer_format_responses(body, &r.format, e));
     TRY(reasoning_fields_parse(body, x, &r, e));
     TRY(responses_to_chat(a, body, before, &chat, e));

@@ -148,6 +148,32 @@ await test('completions', async () => {
   assert.deepEqual(usage, whole.usage);
 });
 
+// Of each token what it is, how probable, and where in the text; the stream has the same, piece by piece.
+await test('completion_logprobs', async () => {
+  const prompt = '<|im_start|>user\nTell a story of 4 days about Theo in Warsaw.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n';
+  const body = { model, prompt, temperature: 0, max_tokens: 24, logprobs: 3 };
+  const { choices: [{ text, logprobs }] } = await client.completions.create(body);
+  const { tokens, token_logprobs: scores, top_logprobs: tops, text_offset: offsets } = logprobs;
+  assert.equal(tokens.join(''), text);
+  assert.ok(tokens.length > 3 && [scores, tops, offsets].every((list) => list.length === tokens.length));
+  tokens.forEach((token, i) => {
+    assert.equal(text.slice(offsets[i], offsets[i] + token.length), token);
+    assert.equal(tops[i][token], scores[i]);
+    assert.equal(Math.max(...Object.values(tops[i])), scores[i]); // at temperature 0
+    assert.equal(Object.keys(tops[i]).length, 3);
+  });
+  const joined = { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] };
+  for await (const { choices: [choice] } of await client.completions.create({ ...body, stream: true })) {
+    for (const key of Object.keys(joined)) joined[key].push(...choice.logprobs[key]);
+  }
+  assert.deepEqual(joined, logprobs);
+  // What a stop string cuts off is not told either.
+  const stop = text.slice(12, 17), cut = await client.completions.create({ ...body, stop });
+  assert.equal(cut.choices[0].text, text.slice(0, text.indexOf(stop)));
+  assert.ok(cut.choices[0].logprobs.text_offset.every((at) => at < cut.choices[0].text.length));
+  assert.deepEqual(cut.choices[0].logprobs.tokens, tokens.slice(0, cut.choices[0].logprobs.tokens.length));
+});
+
 const flat = tools.map(({ function: f }) => ({ type: 'function', strict: false, ...f }));
 const respond = { model, temperature: 0, tools: flat, input: 'Use the tool to add 417 and 288.' };
 
@@ -193,6 +219,28 @@ await test('response_stream_helper', async () => {
   const call = final.output.find((item) => item.type === 'function_call');
   assert.equal(call.name, 'add');
   assert.deepEqual(JSON.parse(call.arguments), { a: 417, b: 288 });
+});
+
+// Only of the message, not of its reasoning; `include` and `top_logprobs` both ask for them.
+await test('response_logprobs', async () => {
+  const body = { model, temperature: 0, input: 'What is 12 + 30?', top_logprobs: 2, include: ['message.output_text.logprobs'] };
+  const one = await client.responses.create(body);
+  const { text, logprobs } = one.output.at(-1).content[0];
+  assert.equal(logprobs.map((l) => l.token).join(''), text);
+  for (const { token, logprob, bytes, top_logprobs: tops } of logprobs) {
+    assert.equal(Buffer.from(bytes).toString(), token);
+    assert.deepEqual([tops.length, tops[0].token, tops[0].logprob], [2, token, logprob]);
+  }
+  const deltas = [], items = [];
+  for await (const event of await client.responses.create({ ...body, stream: true })) {
+    if (event.type === 'response.output_text.delta') deltas.push(...event.logprobs);
+    if (event.type === 'response.output_text.done') assert.deepEqual(event.logprobs, logprobs);
+    if (event.type === 'response.output_item.done') items.push(event.item);
+  }
+  assert.deepEqual(deltas, logprobs);
+  assert.deepEqual(items.at(-1).content[0].logprobs, logprobs);
+  const { output: none } = await client.responses.create({ ...body, include: [], top_logprobs: 0 });
+  assert.deepEqual(none.at(-1).content[0], { ...one.output.at(-1).content[0], logprobs: [] });
 });
 
 await test('response_tool_round_trips', async () => {

@@ -16,6 +16,7 @@ typedef struct {
     answer answers[4];
     arena mem;
     tokenizer *tokens;
+    int n_said;
 } chat_fixture;
 
 static const int32_t chat_eos[] = {2069};
@@ -97,6 +98,42 @@ static inline void chat_say(chat_fixture *f, int i, const char *text, const int3
     ev.usage.prefill_ms = 2;
     ev.usage.decode_ms += 10 * n_ids;
     CHECK_OK(answer_take(c, &ev, &e), &e);
+}
+
+/* The same token by token, `step` of them an event, with log probabilities: of the n-th that a test
+ * says, -n. */
+static inline void chat_say_tokens(chat_fixture *f, int i, const char *text, int step)
+{
+    err e = {0};
+    answer *c = &f->answers[i];
+    token_ids ids = {0};
+    detok d;
+    buf said;
+    buf_init(&said);
+    detok_init(&d, tokenizer_vocab(f->tokens), true);
+    CHECK_OK(tokenizer_encode(f->tokens, str_from(text), true, 0, &ids, &e), &e);
+    assert_true(ids.n <= 64);
+    for (int64_t at = 0; at < ids.n; at += step) {
+        engine_logprob p[64] = {0};
+        int n = ids.n - at < step ? (int)(ids.n - at) : step;
+        buf_clear(&said);
+        for (int k = 0; k < n; k++) {
+            p[k].logprob = -(float)(++f->n_said);
+            for (int t = 0; t < ENGINE_TOP_MAX; t++) p[k].top_ids[t] = -1;
+            p[k].top_ids[0] = 300;
+            detok_push(&d, ids.ptr[at + k], &said);
+        }
+        engine_event ev = {.kind = ENGINE_TOKENS,
+                           .choice = i,
+                           .ids = ids.ptr + at,
+                           .n_ids = n,
+                           .logprobs = p,
+                           .text = buf_str(&said)};
+        ev.usage.completion_tokens = c->usage.completion_tokens + n;
+        CHECK_OK(answer_take(c, &ev, &e), &e);
+    }
+    buf_fini(&said);
+    token_ids_fini(&ids);
 }
 
 static inline void chat_finish(chat_fixture *f, int i, engine_finish reason)

@@ -180,7 +180,7 @@ TEST(logprobs_go_out_with_the_next_chunk)
     assert_true(str_find(out, STR("\"logprobs\":{\"content\":[{\"token\":"), 0) > 0);
     assert_true(str_find(out, STR("\"logprob\":-0.5,\"bytes\":["), 0) > 0);
     assert_true(str_find(out, STR("}]}],\"refusal\":null},\"finish_reason\":\"stop\""), 0) > 0);
-    assert_int_equal(f->answers[0].logprobs.len, 0);
+    assert_int_equal(f->answers[0].n_logprobs, 0);
 
     buf_clear(&f->g.out);
     ids[1] = 11;

@@ -41,6 +41,11 @@ TEST(every_field_has_its_place)
              &last);
     assert_true(r.streams && r.includes_usage && r.n == 4 && r.max_tokens == 50);
     assert_true(r.policy.temperature == 0.2 && r.policy.seed == 5 && r.n_stop == 1);
+    assert_true(r.wants_logprobs && r.top_logprobs == 0 && r.logprobs == LOGPROBS_OF_TEXT);
+    CHECK_OK(read_request("{'prompt':'Hi','logprobs':20}", &r), &last);
+    assert_true(r.wants_logprobs && r.top_logprobs == 20);
+    CHECK_OK(read_request("{'prompt':'Hi','logprobs':false}", &r), &last);
+    assert_false(r.wants_logprobs);
     CHECK_OK(read_request("{'prompt':'Hi','logprobs':null,'best_of':null,'suffix':null}", &r),
              &last);
     arena_fini(&mem);
@@ -66,8 +71,10 @@ TEST(what_is_wrong_is_named)
         {"{'prompt':'a','best_of':2}", "best_of", ERR_UNSUPPORTED},
         {"{'prompt':'a','echo':true}", "echo", ERR_UNSUPPORTED},
         {"{'prompt':'a','suffix':'b'}", "suffix", ERR_UNSUPPORTED},
-        {"{'prompt':'a','logprobs':1}", "logprobs", ERR_UNSUPPORTED},
-        {"{'prompt':'a','logprobs':true}", "logprobs", ERR_UNSUPPORTED},
+        {"{'prompt':'a','logprobs':21}", "logprobs", ERR_INVALID},
+        {"{'prompt':'a','logprobs':-1}", "logprobs", ERR_INVALID},
+        {"{'prompt':'a','logprobs':true}", "logprobs", ERR_INVALID},
+        {"{'prompt':'a','metadata':{'a':1}}", "metadata", ERR_INVALID},
         {"{'prompt':'a','logprobs':'x'}", "logprobs", ERR_INVALID},
         {"{'prompt':'a','stream':1}", "stream", ERR_INVALID},
     };

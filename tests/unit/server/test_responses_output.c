@@ -98,6 +98,66 @@ TEST(events_come_in_order_and_are_numbered)
     chat_end(f);
 }
 
+/* Log probabilities of an item's text or of the deltas, as "token token …". */
+static void show_tokens(const json *list, buf *out)
+{
+    for (const json *v = list ? list->first : NULL; v; v = v->next) {
+        buf_put_str(out, json_get(v, "token")->text);
+        buf_put_byte(out, '|');
+    }
+}
+
+static void show_deltas(buf *out)
+{
+    str all = buf_str(&f->g.out), key = STR("\ndata: ");
+    for (int64_t at = 0; (at = str_find(all, key, (size_t)at)) >= 0; at++) {
+        int64_t end = str_find(all, STR("\n\n"), (size_t)at);
+        const json *v = parse(str_slice(all, (size_t)at + key.len, (size_t)end));
+        if (str_is(json_get(v, "type")->text, "response.output_text.delta"))
+            show_tokens(json_get(v, "logprobs"), out);
+    }
+}
+
+TEST(only_what_is_said_has_log_probabilities)
+{
+    static const char said[] =
+        "why?</think>\n\nSo <b> is\n\nit.\n\n<tool_call>\n<function=m__add>\n"
+        "<parameter=a>\n4\n</parameter>\n</function>\n</tool_call>";
+    buf whole, deltas;
+    buf_init(&whole);
+    for (int step = 1; step < 8; step++) {
+        buf_init(&deltas);
+        begin(true, true);
+        f->g.request.prompt = PROMPT_CHAT;
+        f->g.request.wants_logprobs = true;
+        f->g.request.logprobs = LOGPROBS_OF_CONTENT;
+        answer_close(&f->answers[0]);
+        assert_int_equal(answer_open(&f->answers[0], &f->g, 0, NULL), ERR_OK);
+        chat_say_tokens(f, 0, said, step);
+        chat_finish(f, 0, ENGINE_STOP);
+        show_deltas(&deltas);
+        buf_clear(&f->g.out);
+        responses_put_response(&f->g.out, &f->g);
+        const json *item = json_at(json_get(parse(buf_str(&f->g.out)), "output"), 1);
+        const json *text = json_at(json_get(item, "content"), 0);
+        assert_true(str_is(json_get(text, "text")->text, "So <b> is\n\nit."));
+        if (step == 1) show_tokens(json_get(text, "logprobs"), &whole);
+        assert_true(str_equal(buf_str(&deltas), buf_str(&whole)));
+        chat_end(f);
+        buf_fini(&deltas);
+    }
+    /* The tokens of the text, and no other's. */
+    str rest = buf_str(&whole);
+    buf joined;
+    buf_init(&joined);
+    for (size_t i = 0; i < rest.len; i++)
+        if (rest.ptr[i] != '|') buf_put_byte(&joined, rest.ptr[i]);
+    /* The last one may end in white space that is not said. */
+    assert_true(str_is(str_trim(buf_str(&joined)), "So <b> is\n\nit."));
+    buf_fini(&joined);
+    buf_fini(&whole);
+}
+
 TEST(a_custom_tool_is_called_with_text)
 {
     static const char call[] = "<tool_call>\n<function=patch>\n<parameter=input>\na \"b\"\n"

@@ -70,6 +70,30 @@ TEST(every_field_has_its_place)
     chat_end(f);
 }
 
+TEST(log_probabilities_are_asked_for_by_either_field)
+{
+    static const struct {
+        const char *request;
+        bool wants;
+        int top;
+    } cases[] = {
+        {"{'input':'a'}", false, 0},
+        {"{'input':'a','top_logprobs':0}", false, 0},
+        {"{'input':'a','top_logprobs':20}", true, 20},
+        {"{'input':'a','include':['message.output_text.logprobs']}", true, 0},
+        {"{'input':'a','include':['reasoning.encrypted_content']}", false, 0},
+    };
+    chat_load(f);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        generation_request r;
+        CHECK_OK(read_request(cases[i].request, NULL, &r), &last);
+        assert_int_equal(r.wants_logprobs, cases[i].wants);
+        assert_int_equal(r.top_logprobs, cases[i].top);
+        assert_int_equal(r.logprobs, LOGPROBS_OF_CONTENT);
+    }
+    chat_end(f);
+}
+
 TEST(what_is_wrong_is_named)
 {
     static const struct {
@@ -86,7 +110,10 @@ TEST(what_is_wrong_is_named)
         {"{'input':'a','truncation':'auto'}", "truncation", ERR_UNSUPPORTED},
         {"{'input':'a','conversation':'c'}", "conversation", ERR_UNSUPPORTED},
         {"{'input':'a','prompt':{'id':'p'}}", "prompt", ERR_UNSUPPORTED},
-        {"{'input':'a','top_logprobs':2}", "top_logprobs", ERR_UNSUPPORTED},
+        {"{'input':'a','top_logprobs':21}", "top_logprobs", ERR_INVALID},
+        {"{'input':'a','metadata':[]}", "metadata", ERR_INVALID},
+        {"{'input':'a','metadata':{'a':{}}}", "metadata", ERR_INVALID},
+        {"{'input':'a','reasoning':{'effort':'odd'}}", "/reasoning/effort", ERR_INVALID},
         {"{'input':'a','tool_choice':'required'}", "tool_choice", ERR_INVALID},
         {"{'input':'a','tool_choice':{'type':'function','name':'x'}}", "tool_choice", ERR_INVALID},
         {"{'input':'a','tool_choice':{'type':'mcp'}}", "tool_choice", ERR_UNSUPPORTED},
