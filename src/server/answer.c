@@ -27,6 +27,7 @@ static answer_call *add_call(answer *c)
 static void add_part(answer *c, outparse_kind kind, size_t from, size_t to)
 {
     answer_part *last = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
+    int n_logprobs_before = last ? last->logprobs_to : 0;
     if (last && last->kind == kind && kind != OUTPARSE_CALL_BEGIN) {
         last->to = to;
         last->logprobs_to = c->n_settled;
@@ -45,7 +46,7 @@ static void add_part(answer *c, outparse_kind kind, size_t from, size_t to)
     c->parts[c->n_parts++] = (answer_part){.kind = kind,
                                            .from = from,
                                            .to = to,
-                                           .logprobs_from = last ? last->logprobs_to : 0,
+                                           .logprobs_from = n_logprobs_before,
                                            .logprobs_to = c->n_settled};
 }
 
