@@ -84,10 +84,11 @@ static void refuse(conn *c, int http, const char *code, const char *message)
     conn_reply_error(c, &a, NULL);
 }
 
-/* Bytes wait to be sent and none has left for too long. */
+/* Bytes are on their way and none has left for too long. Those that nobody has flushed yet are no
+ * fault of the reader. */
 static bool is_stalled(conn *c, int64_t now)
 {
-    if (conn_unsent(c) == 0) return false;
+    if (!c->is_sending) return false;
     size_t queue = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
     if (queue < c->queue_seen) c->progress_ms = (uint64_t)now;
     c->queue_seen = queue;

@@ -379,6 +379,7 @@ static void start(generation *g)
                       "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
     g->dialect->begin(g);
     send_out(g);
+    if (g->conn) conn_flush(g->conn); /* a dialect may have nothing to say yet, but the head goes */
 }
 
 static void prepare(uv_work_t *work)

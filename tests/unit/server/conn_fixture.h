@@ -9,7 +9,8 @@
 #include "client.h"
 #include "server/listen_priv.h"
 
-/*   /echo    the body back            /refuse  401 at the head
+/*   /lazy    as /stream, flushed only at the first tick
+ *   /echo    the body back            /refuse  401 at the head
  *   /hold    never answers            /tick    answers at the next tick
  *   /stream  three pieces, one a tick /flood   sends until it may not
  *   /small   a body of at most 10 bytes */
@@ -98,10 +99,10 @@ static inline void echo_on_request(void *ctx, conn *c)
         echo_hold(s, c)->n_ticks = -1;
     } else if (str_is(path, "/tick")) {
         echo_hold(s, c);
-    } else if (str_is(path, "/stream")) {
+    } else if (str_is(path, "/stream") || str_is(path, "/lazy")) {
         echo_hold(s, c)->is_stream = true;
         conn_stream_begin(c, "text/plain", NULL);
-        conn_flush(c);
+        if (str_is(path, "/stream")) conn_flush(c);
     } else if (str_is(path, "/flood")) {
         echo_flood(s, c);
     } else {

@@ -92,3 +92,15 @@ TEST(a_client_that_goes_in_the_middle_of_an_answer_ends_nothing_else)
     echo_close(s);
     buf_fini(&in);
 }
+
+TEST(what_was_not_flushed_yet_is_no_stalled_reader)
+{
+    echo_server *s = echo_open(echo_limits());
+    buf in;
+    buf_init(&in);
+    client_fetch(s->l.port, STR("GET /lazy HTTP/1.1\r\n" HOST CLOSE "\r\n"), &in);
+    assert_int_equal(client_status(&in), 200);
+    assert_true(str_find(buf_str(&in), STR("8\r\npiece 2\n\r\n0\r\n\r\n"), 0) > 0);
+    echo_close(s);
+    buf_fini(&in);
+}

@@ -153,3 +153,31 @@ TEST(a_template_can_be_left_open)
     assert_int_equal(ask("/apply-template", "{'messages':[]}"), 400);
     serve_close(f);
 }
+
+/* A client that waits must see that it was heard, or it gives up. */
+TEST(a_stream_that_waits_has_its_head_at_once)
+{
+    static const char first[] =
+        "{\"stream\":true,\"ignore_eos\":true,\"messages\":[{\"role\":\"user\","
+        "\"content\":\"Hi\"}]}",
+                      second[] = "{\"stream\":true,\"prompt\":\"A\",\"max_tokens\":2}";
+    buf q, in, other;
+    buf_init(&q);
+    buf_init(&in);
+    buf_init(&other);
+    serve_open(f, serve_options(), 1, 8, 4096);
+    int a = client_open(f->port), b = client_open(f->port);
+    serve_put_request(&q, "POST", "/v1/chat/completions", "", first);
+    client_ask(a, buf_str(&q), &other, "data: ");
+    buf_clear(&q);
+    serve_put_request(&q, "POST", "/v1/completions", "", second);
+    client_ask(b, buf_str(&q), &in, "text/event-stream");
+    assert_true(str_find(buf_str(&in), STR("data: "), 0) < 0); /* the one lane is the other's */
+    close(a);
+    assert_true(client_read(b, &in, 0, "data: [DONE]", CLIENT_WAIT_MS));
+    close(b);
+    serve_close(f);
+    buf_fini(&q);
+    buf_fini(&in);
+    buf_fini(&other);
+}
