@@ -71,6 +71,10 @@ typedef struct {
     status (*weight_open)(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e);
     void (*weight_close)(backend *b, dev_weight *w);
     status (*reserve)(backend *b, const backend_limits *limits, err *e);
+    /* Before anything else is taken: one allocation for what alloc and weight_open take, in their
+     * order, as far as n_bytes reach. A backend in the host's memory needs none.
+     * Returns  NOMEM; UNSUPPORTED when it has one already */
+    status (*open_arena)(backend *b, int64_t n_bytes, err *e);
 
     /* Graphs: when replay(key) says true the work captured under key was launched again.
      * Otherwise the caller brackets the same calls with begin and end. `ref` and `cpu` always
@@ -115,10 +119,11 @@ struct backend {
     dtype act;             /* type of activations between ops: F32 or BF16 */
     bool quantises_drafts; /* false on ref, which keeps them as stored */
     int n_threads;
-    bool has_graphs;    /* replays what it captured: calls are worth padding to few shapes */
-    int64_t n_captures; /* graphs captured so far */
-    int64_t n_nodes;    /* kernels, copies and fills of the last one */
-    err last;           /* what the last failing op said */
+    int64_t memory_free; /* of a device of its own, when it was opened; 0: the host's is used */
+    bool has_graphs;     /* replays what it captured: calls are worth padding to few shapes */
+    int64_t n_captures;  /* graphs captured so far */
+    int64_t n_nodes;     /* kernels, copies and fills of the last one */
+    err last;            /* what the last failing op said */
 };
 
 typedef struct {

@@ -18,14 +18,17 @@ static atomic_int_least64_t fail_countdown;
 static atomic_bool is_failing_on;
 static _Thread_local const char *guarded_phase;
 
+void mem_guard_check(void)
+{
+    if (!guarded_phase) return;
+    fprintf(stderr, "mem: an allocation during \"%s\", which must not allocate\n", guarded_phase);
+    ASSERT(!guarded_phase);
+}
+
 /* False when the call must fail because a test asked for it. */
 static bool may_allocate(void)
 {
-    if (guarded_phase) {
-        fprintf(stderr, "mem: an allocation during \"%s\", which must not allocate\n",
-                guarded_phase);
-        ASSERT(!guarded_phase);
-    }
+    mem_guard_check();
     if (!atomic_load_explicit(&is_failing_on, memory_order_relaxed)) return true;
     return atomic_fetch_sub(&fail_countdown, 1) > 1;
 }

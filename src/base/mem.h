@@ -37,5 +37,7 @@ void mem_fail_at(int64_t n);
 /* Until mem_guard_end on this thread, an allocation aborts and names `phase`. */
 void mem_guard_begin(const char *phase);
 void mem_guard_end(void);
+/* For memory of other kinds, a device's: abort as an allocation here would. */
+void mem_guard_check(void);
 
 #endif

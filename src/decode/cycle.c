@@ -106,14 +106,18 @@ static status reserve(cycle *c, err *e)
     return c->be->ops->reserve(c->be, &a, e);
 }
 
+/* How many blocks of KV there are to be; on a device, the memory for all but what is kept of them.
+ */
 static status choose_blocks(cycle *c, model_options *mo, err *e)
 {
     const cycle_options *o = &c->opt;
     cycle_sizes sizes;
-    if (!o->on_sizes) return ERR_OK;
+    if (!o->on_sizes && c->be->memory_free == 0) return ERR_OK;
     TRY(cycle_plan_sizes(o, &c->files, c->has_draft ? &c->draft_files : NULL, c->be, &sizes, e));
     if (mo->n_blocks == 0) mo->n_blocks = o->n_slots * sizes.context_blocks;
-    return o->on_sizes(o->sizes_ctx, &sizes, &mo->n_blocks, e);
+    if (o->on_sizes) TRY(o->on_sizes(o->sizes_ctx, &sizes, &mo->n_blocks, e));
+    if (c->be->memory_free == 0) return ERR_OK;
+    return c->be->ops->open_arena(c->be, cycle_sizes_total(&sizes, mo->n_blocks), e);
 }
 
 static status open_parts(cycle *c, err *e)

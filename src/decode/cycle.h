@@ -23,7 +23,8 @@ typedef struct cycle_sizes {
     int64_t context_blocks;  /* that one sequence of max_context takes */
     int64_t cell, window;    /* of a snapshot (snapshot.h); window 0 when nothing is drafted */
     int window_blocks;
-    bool is_host; /* all of it is in the host's memory */
+    bool is_host;        /* all of it is in the host's memory */
+    int64_t device_free; /* else what the device has, 0 when that is not known */
 } cycle_sizes;
 
 typedef struct {
@@ -69,6 +70,9 @@ status cycle_plan(const cycle_options *o, const load_model *target, const load_m
 /* The sizes of that, for a backend of which only act, quantises_drafts and name count. */
 status cycle_plan_sizes(const cycle_options *o, const load_model *target, const load_model *drafter,
                         const backend *be, cycle_sizes *out, err *e);
+
+/* All of it with so many blocks of KV. */
+int64_t cycle_sizes_total(const cycle_sizes *s, int64_t n_blocks);
 
 const load_model *cycle_files(const cycle *c); /* the target's */
 const backend *cycle_backend(const cycle *c);

@@ -59,6 +59,11 @@ static int64_t unpacked_bytes(const load_model *files)
     return more;
 }
 
+int64_t cycle_sizes_total(const cycle_sizes *s, int64_t n_blocks)
+{
+    return s->weights + s->scratch + s->states + s->draft + s->draft_kv + n_blocks * s->block;
+}
+
 status cycle_plan_sizes(const cycle_options *o, const load_model *target, const load_model *drafter,
                         const backend *be, cycle_sizes *out, err *e)
 {
@@ -76,7 +81,8 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
         .block = two.kv - one.kv,
         .context_blocks = (sized.max_context + OPS_BLOCK - 1) / OPS_BLOCK,
         .cell = cells_plan_bytes(&target->target, be->act),
-        .is_host = strncmp(be->name, "cuda", 4) != 0,
+        .is_host = be->memory_free == 0 && strncmp(be->name, "cuda", 4) != 0,
+        .device_free = be->memory_free,
     };
     if (strncmp(be->name, "cpu", 3) == 0) out->weights += unpacked_bytes(target);
     if (!drafter) return ERR_OK;

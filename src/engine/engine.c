@@ -21,6 +21,11 @@ static status plan_memory(void *ctx, const cycle_sizes *sizes, int64_t *n_blocks
                             .n_blocks = o->kv_blocks,
                             .turn_bytes = o->turn_bytes};
     if (o->max_memory == 0 && sizes->is_host) e->wish.max_bytes = memory_plan_machine();
+    if (sizes->device_free > 0) {
+        int64_t most = memory_plan_device(sizes->device_free);
+        e->wish.is_device = o->max_memory == 0 || o->max_memory > most;
+        if (e->wish.is_device) e->wish.max_bytes = most;
+    }
     TRY(memory_plan_make(&e->wish, &e->memory, out));
     *n_blocks = e->memory.n_blocks;
     return ERR_OK;

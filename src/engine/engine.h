@@ -32,8 +32,8 @@ typedef struct {
     int draft_rows; /* proposals a cycle; -1 = as many as the draft makes; ENGINE_ROWS_AUTO = as
                      * many as pay, lane by lane (decode/width.h) */
     int queue_size; /* waiting choices; 0 = 256 */
-    /* Bytes that all of it may take (memory_plan.h); 0 = what the machine has less a margin, and on
-     * a device no limit but what it gives. */
+    /* Bytes that all of it may take (memory_plan.h), of a device its own memory; 0 = what the
+     * machine or the device has less a margin, and never more than a device has. */
     int64_t max_memory;
     int64_t kv_blocks; /* tests: exactly so many blocks of 64 tokens; 0 = by the memory there is */
     /* Bytes for kept states, so that a prompt resumes where an earlier one left it; 0 = in

@@ -25,6 +25,14 @@ int64_t memory_plan_machine(void)
     return all > 0 ? larger(all - larger(all / MARGIN_PART, MARGIN_LEAST), 1) : 0;
 }
 
+/* Left to what the backend takes beside the ledger: its scratch, captured graphs, code. */
+int64_t memory_plan_device(int64_t free_bytes)
+{
+    enum { PART = 32 };
+    static const int64_t LEAST = 1 << 30;
+    return larger(free_bytes - larger(free_bytes / PART, LEAST), 1);
+}
+
 static double mib(int64_t bytes)
 {
     return (double)bytes / 0x1p20;
@@ -74,13 +82,15 @@ static status refuse(const memory_wish *w, const memory_plan *p, int64_t least_k
     if (blocks > 0)
         snprintf(hint, sizeof hint, "with --max-context %lld it would",
                  (long long)blocks * OPS_BLOCK);
-    return err_set(e, ERR_NOMEM, "memory", -1,
-                   "does not fit into %.0f MiB: weights %.0f MiB, draft %.0f, scratch %.0f, states "
-                   "of %d lanes %.0f, KV of one context of %lld tokens %.0f, prompt cache %.0f "
-                   "together are %.0f; %s",
-                   mib(p->limit), mib(p->weights), mib(p->draft + p->draft_kv), mib(p->scratch),
-                   w->n_lanes, mib(p->states), (long long)s->context_blocks * OPS_BLOCK,
-                   mib(least_kv), mib(least_cache), mib(fixed + least_kv + least_cache), hint);
+    return err_set(
+        e, ERR_NOMEM, "memory", -1,
+        "does not fit into %.0f MiB%s: weights %.0f MiB, draft %.0f, scratch %.0f, states "
+        "of %d lanes %.0f, KV of one context of %lld tokens %.0f, prompt cache %.0f "
+        "together are %.0f; %s",
+        mib(p->limit), w->is_device ? " of the device" : "", mib(p->weights),
+        mib(p->draft + p->draft_kv), mib(p->scratch), w->n_lanes, mib(p->states),
+        (long long)s->context_blocks * OPS_BLOCK, mib(least_kv), mib(least_cache),
+        mib(fixed + least_kv + least_cache), hint);
 }
 
 status memory_plan_make(const memory_wish *w, memory_plan *out, err *e)

@@ -15,6 +15,7 @@ typedef struct {
     cycle_sizes sizes;
     int n_lanes;
     int64_t max_bytes;   /* 0 = no limit */
+    bool is_device;      /* max_bytes is what the device has left */
     int64_t cache_bytes; /* engine_options.cache_bytes */
     int64_t n_blocks;    /* exactly so many; 0 = as many as are useful and fit */
     int64_t turn_bytes;  /* of the memory of generated turns, on the host */
@@ -40,5 +41,7 @@ bool memory_plan_shrink(memory_plan *p, const memory_wish *w);
 /* What a process on this machine may take without being asked: its memory less a margin; 0 = not
  * known. For backends in the host's memory. */
 int64_t memory_plan_machine(void);
+/* The same of a device that has so many bytes free. */
+int64_t memory_plan_device(int64_t free_bytes);
 
 #endif

@@ -23,9 +23,10 @@ static int fail(const char *command, const err *e)
  * ------------------------------------------ */
 
 typedef struct {
-    mutex lock; /* protects is_over */
+    mutex lock; /* protects the next four */
     cond over;
     bool is_over;
+    int n_done, n_layers;
     const char *what;
     int64_t start_ns;
     thread worker;
@@ -39,11 +40,22 @@ static void *show_progress(void *arg)
     while (!p->is_over) {
         if (cond_wait_ns(&p->over, &p->lock, wait_ns)) continue;
         if (p->is_over) break;
-        fprintf(stderr, "loading %s … %.0f s\n", p->what, clock_ms_since(p->start_ns) / 1000);
+        fprintf(stderr, "loading %s … ", p->what);
+        if (p->n_layers > 0) fprintf(stderr, "%d of %d layers, ", p->n_done, p->n_layers);
+        fprintf(stderr, "%.0f s\n", clock_ms_since(p->start_ns) / 1000);
         wait_ns = 2000000000;
     }
     mutex_unlock(&p->lock);
     return NULL;
+}
+
+static void take_progress(void *ctx, int n_done, int n_layers)
+{
+    progress *p = ctx;
+    mutex_lock(&p->lock);
+    p->n_done = n_done;
+    p->n_layers = n_layers;
+    mutex_unlock(&p->lock);
 }
 
 static void progress_begin(progress *p, const char *what)
@@ -76,11 +88,12 @@ static double mib(int64_t bytes)
 static void print_plan(const engine_info *about, double load_ms)
 {
     fprintf(stderr,
-            "%s (%s) on %s%s%s in %.1f s: weights %.0f MiB and %.0f of the draft, KV %.0f and "
-            "%.0f of the draft, states %.0f, scratch %.0f, prompt cache %.0f and %.0f of answers, "
-            "together %.0f",
+            "%s (%s) on %s%s%s in %.1f s (%.2f GB/s): weights %.0f MiB and %.0f of the draft, "
+            "KV %.0f and %.0f of the draft, states %.0f, scratch %.0f, "
+            "prompt cache %.0f and %.0f of answers, together %.0f",
             about->model_name, about->format, about->backend,
             about->isa && about->isa[0] ? " " : "", about->isa ? about->isa : "", load_ms / 1000,
+            (double)(about->weight_bytes + about->draft_bytes) / load_ms * 1e-6,
             mib(about->weight_bytes), mib(about->draft_bytes), mib(about->kv_bytes),
             mib(about->draft_kv_bytes), mib(about->state_bytes), mib(about->scratch_bytes),
             mib(about->cache_bytes), mib(about->turn_bytes),
@@ -138,6 +151,8 @@ static status run(const serve_flags *f, arena *a, server **s, engine **en, err *
     eo.broken_ctx = *s;
     TRY(serve_flags_check_bind(f, (*s)->listener.is_loopback, e));
     progress_begin(&p, eo.model);
+    eo.on_progress = take_progress;
+    eo.progress_ctx = &p;
     int64_t start_ns = clock_ns();
     status st = engine_open(en, &eo, e);
     progress_end(&p);

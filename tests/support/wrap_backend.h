@@ -72,6 +72,7 @@ typedef struct {
     backend *inner;         /* owned */
     int64_t n_ops, fail_at; /* 0 = never */
     bool has_failed;
+    int64_t arena_bytes; /* that were asked for */
     bool keeps_graphs;
     bool is_capturing;
     int n_graphs;
@@ -189,6 +190,12 @@ static inline status wrap_reserve(backend *b, const backend_limits *l, err *e)
     return wrap_of(b)->inner->ops->reserve(wrap_of(b)->inner, l, e);
 }
 
+static inline status wrap_open_arena(backend *b, int64_t n_bytes, err *e)
+{
+    wrap_of(b)->arena_bytes = n_bytes;
+    return wrap_of(b)->inner->ops->open_arena(wrap_of(b)->inner, n_bytes, e);
+}
+
 static inline bool wrap_graph_replay(backend *b, uint64_t key)
 {
     wrap_backend *w = wrap_of(b);
@@ -252,6 +259,7 @@ static const backend_ops wrap_table = {
     .weight_open = wrap_weight_open,
     .weight_close = wrap_weight_close,
     .reserve = wrap_reserve,
+    .open_arena = wrap_open_arena,
     .graph_replay = wrap_graph_replay,
     .graph_begin = wrap_graph_begin,
     .graph_end = wrap_graph_end,

@@ -87,6 +87,14 @@ static void cpu_graph_drop(backend *b)
     (void)b;
 }
 
+static status cpu_open_arena(backend *b, int64_t n_bytes, err *e)
+{
+    (void)b;
+    (void)n_bytes;
+    (void)e;
+    return ERR_OK;
+}
+
 /* ---- scratch ------------------------------------------------------------------------------ */
 
 static int64_t max64(int64_t a, int64_t b)
@@ -212,6 +220,7 @@ static const backend_ops table = {
     .graph_begin = cpu_graph_begin,
     .graph_end = cpu_graph_end,
     .graph_drop = cpu_graph_drop,
+    .open_arena = cpu_open_arena,
     .embed = cpu_embed,
     .rmsnorm = cpu_rmsnorm,
     .linear = cpu_linear,

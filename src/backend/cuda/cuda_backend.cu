@@ -33,6 +33,7 @@ static status cuda_reserve(backend *b, const backend_limits *l, err *e)
         cuda_graph_clear(cb); /* captured with the old addresses */
         cuda_release(b, &cb->scratch);
         cb->scratch = scratch;
+        TRY(cuda_fill(b, scratch, 0, n)); /* tiles are read whole, whatever rows they hold */
     }
     cb->limits = *l;
     return ERR_OK;
@@ -47,6 +48,7 @@ static void cuda_close(backend *b)
     cuda_release(b, &cb->scratch);
     cuda_release(b, &cb->counters);
     cuda_slices_close(cb);
+    cuda_close_arena(cb);
     if (cb->upload) cudaStreamDestroy(cb->upload);
     if (cb->stream) cudaStreamDestroy(cb->stream);
     /* A faulted context keeps its memory until it goes, and nothing more can be done with it. */
@@ -71,6 +73,7 @@ static backend_ops make_table(void)
     t.graph_begin = cuda_graph_begin;
     t.graph_end = cuda_graph_end;
     t.graph_drop = cuda_graph_drop;
+    t.open_arena = cuda_open_arena;
     t.embed = cuda_embed;
     t.rmsnorm = cuda_rmsnorm;
     t.linear = cuda_linear;
@@ -119,6 +122,13 @@ static status device_open(cuda_backend *cb, const cudaDeviceProp *prop, err *e)
     if (s == ERR_OK) s = moe_ffn_open(cb);
     if (s == ERR_OK) s = cuda_sync(&cb->base); /* the counters are zero for any stream */
     if (s != ERR_OK) return err_set(e, s, "cuda", -1, "%.200s", cb->base.last.msg);
+    size_t free_bytes = 0, all = 0;
+    r = cudaMemGetInfo(&free_bytes, &all);
+    if (r != cudaSuccess) {
+        s = cuda_status(cb, r, "cudaMemGetInfo", __FILE__, __LINE__);
+        return err_set(e, s, "cuda", -1, "%s", cudaGetErrorString(r));
+    }
+    cb->base.memory_free = static_cast<int64_t>(free_bytes);
     return ERR_OK;
 }
 

@@ -1,22 +1,66 @@
 /* cuda_mem: the only cudaMalloc; copies; the pinned slices that weights travel in. */
 #include "backend/cuda/cuda_check.cuh"
 
-/* Memory from cudaMalloc starts on 256 bytes, which every kernel's 16-byte accesses rely on. */
+/* Memory from cudaMalloc and pieces of the arena start on 256 bytes, which every kernel's 16-byte
+ * accesses rely on. */
+static status take_new(cuda_backend *cb, int64_t n_bytes, void **out, err *e)
+{
+    mem_guard_check();
+    cudaError_t r = cudaMalloc(out, n_bytes > 0 ? static_cast<size_t>(n_bytes) : 16);
+    if (r == cudaSuccess) return ERR_OK;
+    status s = cuda_status(cb, r, "cudaMalloc", __FILE__, __LINE__);
+    return err_set(e, s, "cuda", -1, "%lld bytes: %s", static_cast<long long>(n_bytes),
+                   cudaGetErrorString(r));
+}
+
 status cuda_take(cuda_backend *cb, int64_t n_bytes, dev_buf *out, err *e)
 {
     if (n_bytes < 0) {
         return err_set(e, ERR_INVALID, "cuda", -1, "%lld bytes", static_cast<long long>(n_bytes));
     }
     void *p = nullptr;
-    cudaError_t r = cudaMalloc(&p, n_bytes > 0 ? static_cast<size_t>(n_bytes) : 16);
-    if (r != cudaSuccess) {
-        status s = cuda_status(cb, r, "cudaMalloc", __FILE__, __LINE__);
-        return err_set(e, s, "cuda", -1, "%lld bytes: %s", static_cast<long long>(n_bytes),
-                       cudaGetErrorString(r));
+    int64_t more = scratch_round(n_bytes > 0 ? n_bytes : 1);
+    if (cb->arena.ptr && more <= cb->arena.n_bytes - cb->arena_used) {
+        mem_guard_check();
+        p = static_cast<char *>(cb->arena.ptr) + cb->arena_used;
+        cb->arena_used += more;
+    } else {
+        TRY(take_new(cb, n_bytes, &p, e));
     }
     out->ptr = p;
     out->n_bytes = n_bytes;
     return ERR_OK;
+}
+
+/* Zeroed once, so that nothing in it is ever read before it was written. */
+status cuda_open_arena(backend *b, int64_t n_bytes, err *e)
+{
+    cuda_backend *cb = cuda_of(b);
+    void *p = nullptr;
+    if (cb->arena.ptr) return err_set(e, ERR_UNSUPPORTED, "cuda", -1, "there is an arena");
+    TRY(take_new(cb, n_bytes, &p, e));
+    cb->arena = dev_buf{p, n_bytes};
+    status s = cuda_fill(b, cb->arena, 0, n_bytes);
+    if (s == ERR_OK) s = cuda_sync(b);
+    return s == ERR_OK ? s : err_set(e, s, "cuda", -1, "%.200s", cb->base.last.msg);
+}
+
+void cuda_close_arena(cuda_backend *cb)
+{
+    if (cb->arena.ptr) cudaFree(cb->arena.ptr);
+    cb->arena = dev_buf{};
+    cb->arena_used = 0;
+}
+
+/* Of the arena only the last piece comes back: all else in it lives until the end. */
+static bool give_to_arena(cuda_backend *cb, const dev_buf *buf)
+{
+    char *base = static_cast<char *>(cb->arena.ptr), *p = static_cast<char *>(buf->ptr);
+    if (!base || p < base || p >= base + cb->arena.n_bytes) return false;
+    int64_t at = p - base;
+    if (at + scratch_round(buf->n_bytes > 0 ? buf->n_bytes : 1) == cb->arena_used)
+        cb->arena_used = at;
+    return true;
 }
 
 status cuda_alloc(backend *b, int64_t n_bytes, dev_buf *out, err *e)
@@ -38,7 +82,8 @@ status cuda_alloc(backend *b, int64_t n_bytes, dev_buf *out, err *e)
 void cuda_release(backend *b, dev_buf *buf)
 {
     cuda_backend *cb = cuda_of(b);
-    if (buf->ptr) cuda_status(cb, cudaFree(buf->ptr), "cudaFree", __FILE__, __LINE__);
+    if (buf->ptr && !give_to_arena(cb, buf))
+        cuda_status(cb, cudaFree(buf->ptr), "cudaFree", __FILE__, __LINE__);
     *buf = dev_buf{};
 }
 
@@ -103,6 +148,7 @@ status cuda_slices_open(cuda_backend *cb, err *e)
     for (int i = 0; i < 2; i++) {
         cudaError_t r = cudaMallocHost(&cb->pinned[i], CUDA_SLICE_BYTES);
         if (r == cudaSuccess) r = cudaMalloc(&cb->staged[i], CUDA_SLICE_BYTES);
+        if (r == cudaSuccess) r = cudaMemset(cb->staged[i], 0, CUDA_SLICE_BYTES);
         if (r == cudaSuccess) {
             r = cudaEventCreateWithFlags(&cb->slice_free[i], cudaEventDisableTiming);
         }

@@ -65,6 +65,8 @@ typedef struct cuda_backend {
     cudaEvent_t slice_free[2];
     int slice; /* the one that cuda_slice_take gives next */
     backend_limits limits;
+    dev_buf arena; /* what most buffers are pieces of; they must be released before it */
+    int64_t arena_used;
     dev_buf scratch;
     dev_buf counters;
     bool is_capturing;
@@ -109,6 +111,8 @@ status cuda_download(backend *b, void *dst, dev_buf src, int64_t n_bytes);
 status cuda_copy(backend *b, dev_buf dst, dev_buf src, int64_t n_bytes);
 status cuda_fill(backend *b, dev_buf dst, int byte, int64_t n_bytes);
 status cuda_sync(backend *b);
+status cuda_open_arena(backend *b, int64_t n_bytes, err *e);
+void cuda_close_arena(cuda_backend *cb);
 /* Device memory that is not zeroed; NOMEM when there is none left. */
 status cuda_take(cuda_backend *cb, int64_t n_bytes, dev_buf *out, err *e);
 /* ERR_LIMIT unless the reserved scratch holds n_bytes. */

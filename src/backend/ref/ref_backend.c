@@ -164,6 +164,14 @@ static void ref_graph_drop(backend *b)
     (void)b;
 }
 
+static status ref_open_arena(backend *b, int64_t n_bytes, err *e)
+{
+    (void)b;
+    (void)n_bytes;
+    (void)e;
+    return ERR_OK;
+}
+
 static void ref_close(backend *b)
 {
     ref_backend *r = ref_of(b);
@@ -189,6 +197,7 @@ static const backend_ops table = {
     .graph_begin = ref_graph_begin,
     .graph_end = ref_graph_end,
     .graph_drop = ref_graph_drop,
+    .open_arena = ref_open_arena,
     .embed = ref_embed,
     .rmsnorm = ref_rmsnorm,
     .linear = ref_linear,

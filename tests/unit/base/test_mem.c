@@ -166,6 +166,13 @@ static void resize_in_phase(void)
     mem_free(mem_resize(NULL, 1));
 }
 
+static void check_in_phase(void)
+{
+    mem_guard_check();
+    mem_guard_begin("decode step");
+    mem_guard_check();
+}
+
 static void allocate_after_phase(void)
 {
     void *p = mem_new(1);
@@ -197,6 +204,9 @@ TEST(guard_stops_the_program_and_names_the_phase)
     assert_non_null(strstr(text, "\"decode step\""));
     run_child(resize_in_phase, text, sizeof text, &aborted);
     assert_true(aborted);
+    run_child(check_in_phase, text, sizeof text, &aborted);
+    assert_true(aborted);
+    assert_non_null(strstr(text, "\"decode step\""));
 }
 
 TEST(guard_allows_frees_and_ends)

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "engine/engine_priv.h"
 #include "model/engine_fixture.h"
+#include "support/wrap_backend.h"
 
 enum { MB = 1 << 20 };
 
@@ -181,4 +182,56 @@ TEST(an_engine_keeps_to_its_memory_or_says_why_not)
     assert_int_equal(engine_open(&en, &o, &e), ERR_NOMEM);
     assert_string_equal(e.where, "memory");
     assert_non_null(strstr(e.msg, "weights"));
+}
+
+/* ---- a device of its own memory ---- */
+
+static int64_t device_free;
+static wrap_backend *device;
+
+/* The processor as a device that has `device_free` bytes. */
+static status open_device(backend **b, const char *isa, const backend_options *o, err *e)
+{
+    wrap_backend *w = NULL;
+    backend_options inner = *o;
+    (void)isa;
+    inner.name = "cpu";
+    TRY(wrap_open(&w, &inner, e));
+    w->base.memory_free = device_free;
+    device = w;
+    *b = &w->base;
+    return ERR_OK;
+}
+
+TEST(a_device_is_asked_for_what_it_has_free_and_not_for_more)
+{
+    enum { GB = 1 << 30 };
+    engine *en = NULL;
+    err e = {0};
+    engine_options o = {.model = "models/mini-dense",
+                        .backend = "device",
+                        .n_lanes = 4,
+                        .max_context = 2048,
+                        .draft_rows = -1};
+    backend_register("device", open_device);
+    device_free = GB + 8 * MB;
+    assert_int_equal(memory_plan_device(device_free), 8 * MB);
+    assert_int_equal(memory_plan_device(64 * (int64_t)GB), 62 * (int64_t)GB);
+    assert_int_equal(engine_open(&en, &o, &e), ERR_NOMEM);
+    assert_non_null(strstr(e.msg, "does not fit into 8 MiB of the device: weights"));
+    o.max_memory = 2 * (int64_t)GB; /* a wish cannot make it larger */
+    assert_int_equal(engine_open(&en, &o, &e), ERR_NOMEM);
+    assert_non_null(strstr(e.msg, "of the device"));
+    device_free = 3 * (int64_t)GB;
+    o.max_memory = 0;
+    en = run_open(&o);
+    const memory_plan *p = &en->memory;
+    assert_int_equal(p->limit, 2 * (int64_t)GB);
+    assert_int_equal(device->arena_bytes, p->weights + p->scratch + p->states + p->kv);
+    int64_t all = p->kv;
+    o.max_memory = p->total * 3 / 4;
+    engine_close(en);
+    en = run_open(&o);
+    assert_true(en->memory.limit == o.max_memory && en->memory.kv < all);
+    engine_close(en);
 }
