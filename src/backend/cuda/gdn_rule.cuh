@@ -52,11 +52,16 @@ template <int NK> struct gdn_fetch {
     float gate;
 };
 
+/* 8 values to shared memory. Half of the lanes write their second four first: 8 lanes then meet
+ * all banks once. */
 __device__ static inline void gdn_unpack(float *to, uint4 v)
 {
     float4 *f = reinterpret_cast<float4 *>(to);
-    f[0] = make_float4(bf16_low(v.x), bf16_high(v.x), bf16_low(v.y), bf16_high(v.y));
-    f[1] = make_float4(bf16_low(v.z), bf16_high(v.z), bf16_low(v.w), bf16_high(v.w));
+    int turn = threadIdx.x >> 2 & 1;
+    float4 lo = make_float4(bf16_low(v.x), bf16_high(v.x), bf16_low(v.y), bf16_high(v.y));
+    float4 hi = make_float4(bf16_low(v.z), bf16_high(v.z), bf16_low(v.w), bf16_high(v.w));
+    f[turn] = turn ? hi : lo;
+    f[turn ^ 1] = turn ? lo : hi;
 }
 
 /* Start loading rows first .. first + n (n <= ROWS) of value head hv. */
@@ -159,38 +164,60 @@ template <int NK> __device__ static inline void gdn_stage_kq(gdn_stage<NK> &s)
     }
 }
 
+/* What a lane needs of a row. */
+template <int NK> struct gdn_row {
+    float k[NK][4], q[NK][4], decay, beta, kq;
+    float2 v;
+};
+
+template <int NK, bool WANTS_O>
+__device__ static inline void gdn_row_load(gdn_row<NK> &x, const gdn_stage<NK> &s, int row, int r,
+                                           int column)
+{
+    gdn_read<NK>(x.k, s.k[row], r);
+    if (WANTS_O) gdn_read<NK>(x.q, s.q[row], r);
+    x.decay = s.decay[row];
+    x.beta = s.beta[row];
+    if (WANTS_O) x.kq = s.kq[row];
+    x.v = *reinterpret_cast<const float2 *>(&s.v[row][column]);
+}
+
 /* One position for the lane's two columns; o is made when WANTS_O. */
 template <int NK, bool WANTS_O>
-__device__ static inline float2 gdn_step(float (&S)[2][NK][4], const gdn_stage<NK> &s, int row,
-                                         int r, int column)
+__device__ static inline float2 gdn_step(float (&S)[2][NK][4], const gdn_row<NK> &x)
 {
-    float k[NK][4], q[NK][4], dot[WANTS_O ? 4 : 2];
-    gdn_read<NK>(k, s.k[row], r);
-    if (WANTS_O) gdn_read<NK>(q, s.q[row], r);
-    float decay = s.decay[row], beta = s.beta[row];
-    float2 v = *reinterpret_cast<const float2 *>(&s.v[row][column]), o = make_float2(0.0f, 0.0f);
-    dot[0] = gdn_dot<NK>(S[0], k);
-    dot[1] = gdn_dot<NK>(S[1], k);
+    float dot[WANTS_O ? 4 : 2];
+    float2 o = make_float2(0.0f, 0.0f);
+    dot[0] = gdn_dot<NK>(S[0], x.k);
+    dot[1] = gdn_dot<NK>(S[1], x.k);
     if (WANTS_O) {
-        dot[2] = gdn_dot<NK>(S[0], q);
-        dot[3] = gdn_dot<NK>(S[1], q);
+        dot[2] = gdn_dot<NK>(S[0], x.q);
+        dot[3] = gdn_dot<NK>(S[1], x.q);
     }
     gdn_join(dot);
-    float d0 = __fmul_rn(beta, __fsub_rn(v.x, __fmul_rn(decay, dot[0])));
-    float d1 = __fmul_rn(beta, __fsub_rn(v.y, __fmul_rn(decay, dot[1])));
+    float d0 = __fmul_rn(x.beta, __fsub_rn(x.v.x, __fmul_rn(x.decay, dot[0])));
+    float d1 = __fmul_rn(x.beta, __fsub_rn(x.v.y, __fmul_rn(x.decay, dot[1])));
 #pragma unroll
     for (int n = 0; n < NK; n++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            S[0][n][e] = __fmaf_rn(S[0][n][e], decay, __fmul_rn(k[n][e], d0));
-            S[1][n][e] = __fmaf_rn(S[1][n][e], decay, __fmul_rn(k[n][e], d1));
+            S[0][n][e] = __fmaf_rn(S[0][n][e], x.decay, __fmul_rn(x.k[n][e], d0));
+            S[1][n][e] = __fmaf_rn(S[1][n][e], x.decay, __fmul_rn(x.k[n][e], d1));
         }
     if (WANTS_O) {
-        float kq = s.kq[row];
-        o.x = __fmaf_rn(d0, kq, __fmul_rn(decay, dot[2]));
-        o.y = __fmaf_rn(d1, kq, __fmul_rn(decay, dot[3]));
+        o.x = __fmaf_rn(d0, x.kq, __fmul_rn(x.decay, dot[2]));
+        o.y = __fmaf_rn(d1, x.kq, __fmul_rn(x.decay, dot[3]));
     }
     return o;
+}
+
+/* A row's outputs, and on to the next row's. */
+template <bool WANTS_O>
+__device__ static inline void gdn_leave(float *&o, int64_t step, bool stores, float2 y)
+{
+    if (!WANTS_O) return;
+    if (stores) *reinterpret_cast<float2 *>(o) = y;
+    o += step;
 }
 
 /* The lane's two columns from or to memory, where a head's state is [dv, dk]: eight lanes read 128
@@ -240,9 +267,12 @@ __device__ static inline void gdn_conv_advance(const gdn_params &p, int64_t slot
  * Needs    dk <= 32 NK, dk and dv multiples of 8
  * Moves    the state once, or twice when it is stored; rows once a block
  * Numbers  f32 state and sums, in the order of gdn_dot and gdn_join
- * Why      a chunked rule would be cheaper for prompts, but not the same arithmetic as decode */
-template <int NK, bool WANTS_O>
-__global__ void __launch_bounds__(GDN_THREADS) gdn_kernel(gdn_params p)
+ * Why      a chunked rule would be cheaper for prompts, but not the same arithmetic as decode.
+ *          AHEAD: a row's loads are on their way while the row before is computed, for long
+ *          prompts, where one or two warps on a scheduler hide nothing for each other; it takes
+ *          registers that blocks of many lanes need */
+template <int NK, bool WANTS_O, bool AHEAD>
+__global__ void __launch_bounds__(GDN_THREADS, AHEAD ? 2 : 1) gdn_kernel(gdn_params p)
 {
     launch_join();
     constexpr int ROWS = gdn_stage<NK>::ROWS;
@@ -283,34 +313,59 @@ __global__ void __launch_bounds__(GDN_THREADS) gdn_kernel(gdn_params p)
         int n = min(n_rows - from, ROWS), next = from + ROWS;
         if (next < n_rows)
             gdn_fetch_rows<NK>(fetch, p, first + next, min(n_rows - next, ROWS), hv, block_column);
+        gdn_row<NK> even, odd;
+        if constexpr (!AHEAD) {
 #pragma unroll 2
-        for (int i = 0; i < n; i++) {
-            float2 y = gdn_step<NK, WANTS_O>(S, s, i, r, column);
-            if (WANTS_O) {
-                if (stores) *reinterpret_cast<float2 *>(o) = y;
-                o += o_step;
+            for (int i = 0; i < n; i++) {
+                gdn_row_load<NK, WANTS_O>(even, s, i, r, column);
+                gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, even));
             }
+            continue;
         }
+        gdn_row_load<NK, WANTS_O>(even, s, 0, r, column);
+        int i = 0;
+        for (; i + 1 < n; i += 2) {
+            gdn_row_load<NK, WANTS_O>(odd, s, i + 1, r, column);
+            gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, even));
+            gdn_row_load<NK, WANTS_O>(even, s, min(i + 2, ROWS - 1), r, column);
+            gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, odd));
+        }
+        if (i < n) gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, even));
     }
     if (p.advance) gdn_state<NK, true>(S, at, r, on, p.dk);
 }
 
-/* Launch gdn_kernel for L lanes. */
+enum { GDN_AHEAD_ROWS = 32 }; /* rows a lane from which loads run ahead */
+
+template <int NK, bool WANTS_O>
+static void gdn_launch_kernel(const gdn_params &p, dim3 grid, bool is_long, cudaStream_t stream)
+{
+    if constexpr (WANTS_O) {
+        if (is_long) {
+            gdn_kernel<NK, true, true><<<grid, GDN_THREADS, 0, stream>>>(p);
+            return;
+        }
+    }
+    gdn_kernel<NK, WANTS_O, false><<<grid, GDN_THREADS, 0, stream>>>(p);
+}
+
+/* Launch gdn_kernel for T rows of L lanes. */
 template <bool WANTS_O>
-static status gdn_launch(cuda_backend *cb, const gdn_params &p, int L, const char *op)
+static status gdn_launch(cuda_backend *cb, const gdn_params &p, int T, int L, const char *op)
 {
     if (p.dk > 256 || p.dk % 8 || p.dv % 8)
         return err_set(&cb->base.last, ERR_UNSUPPORTED, op, -1, "head sizes %d and %d", p.dk, p.dv);
     if (L < 1) return cb->broken;
     dim3 grid(div_up<int>(p.dv, GDN_COLUMNS) + (p.advance ? 1 : 0), p.Hv, L);
+    bool is_long = T >= GDN_AHEAD_ROWS * L;
     if (p.dk <= 32)
-        gdn_kernel<1, WANTS_O><<<grid, GDN_THREADS, 0, cb->stream>>>(p);
+        gdn_launch_kernel<1, WANTS_O>(p, grid, is_long, cb->stream);
     else if (p.dk <= 64)
-        gdn_kernel<2, WANTS_O><<<grid, GDN_THREADS, 0, cb->stream>>>(p);
+        gdn_launch_kernel<2, WANTS_O>(p, grid, is_long, cb->stream);
     else if (p.dk <= 128)
-        gdn_kernel<4, WANTS_O><<<grid, GDN_THREADS, 0, cb->stream>>>(p);
+        gdn_launch_kernel<4, WANTS_O>(p, grid, is_long, cb->stream);
     else
-        gdn_kernel<8, WANTS_O><<<grid, GDN_THREADS, 0, cb->stream>>>(p);
+        gdn_launch_kernel<8, WANTS_O>(p, grid, is_long, cb->stream);
     return CUDA_LAUNCHED(cb);
 }
 

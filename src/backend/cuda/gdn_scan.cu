@@ -84,7 +84,7 @@ extern "C" status cuda_gdn_scan(backend *b, const gdn_scan_args *a)
     if (n_heads == 0) return cb->broken;
     gdn_params p = gdn_params_of(a);
     p.o = scratch_at<float>(cb, 0);
-    TRY(gdn_launch<true>(cb, p, a->rows.L, "gdn_scan"));
+    TRY(gdn_launch<true>(cb, p, a->rows.T, a->rows.L, "gdn_scan"));
     gdn_norm_params n = {};
     n.o = p.o;
     n.norm_w = buf_of<float>(a->norm_w);

@@ -8,8 +8,8 @@
 #include "backend/cuda/wgmma.cuh"
 
 /* Two warp groups that compute, each two m64 blocks, and a warp that copies. HAS_SLICES: the block
- * adds several slices itself, with the sums so far in registers up to 64 columns, in shared memory
- * for 128. */
+ * adds several slices itself, with the sums so far in registers up to 64 columns, most of them in
+ * shared memory for 128. */
 template <int BITS, int COLUMNS_, bool HAS_SLICES> struct wide_shape {
     static constexpr int BLOCKS = 16, COLUMNS = COLUMNS_, NT = COLUMNS / 8;
     /* From 64 columns on the copying warp brings a whole group, whose registers go to the others.
@@ -21,7 +21,9 @@ template <int BITS, int COLUMNS_, bool HAS_SLICES> struct wide_shape {
     /* x starts on 1024 bytes in every stage: the swizzle counts rows from there. */
     static constexpr int STAGE = (X_BYTES + BLOCKS * BRICK + 1023) / 1024 * 1024;
     static constexpr bool SUMS_ARE_SHARED = HAS_SLICES && COLUMNS > 64;
-    static constexpr int SUM_BYTES = SUMS_ARE_SHARED ? COMPUTE * 2 * NT * 16 : 0;
+    /* Of a block's fours, so many stay in registers all the same: all there is room for. */
+    static constexpr int KEPT = SUMS_ARE_SHARED ? 4 : NT;
+    static constexpr int SUM_BYTES = COMPUTE * 2 * (NT - KEPT) * 16;
     static constexpr int BARRIER_BYTES = 128;
     /* Two blocks of a processor when a block is small. */
     static constexpr int ROOM = (COLUMNS <= 32 ? 112 : 226) * 1024 - SUM_BYTES - 1024 -
@@ -33,7 +35,7 @@ template <int BITS, int COLUMNS_, bool HAS_SLICES> struct wide_shape {
 
 #if WGMMA_ON
 
-/* A block's shared memory. full: a stage's bytes have come; empty: its 8 warps are done. */
+/* A block's shared memory. full: a stage's bytes have come; empty: all who compute are done. */
 template <class S> struct wide_shared {
     uint8_t *stages;
     float4 *sums;
@@ -51,7 +53,7 @@ template <class S> __device__ static inline wide_shared<S> wide_shared_init(uint
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++) {
             tma_barrier_init(&s.full[i], S::BLOCKS);
-            tma_barrier_init(&s.empty[i], S::COMPUTE / 32);
+            tma_barrier_init(&s.empty[i], S::COMPUTE);
         }
         tma_barrier_fence();
     }
@@ -117,6 +119,12 @@ __device__ static inline void wide_dequant(uint32_t (&frag)[16], const uint8_t *
     }
 }
 
+/* Where four v of a thread's sums lies. */
+template <class S> __device__ static inline int wide_sum_at(int v)
+{
+    return (v / S::NT * (S::NT - S::KEPT) + v % S::NT - S::KEPT) * S::COMPUTE + threadIdx.x;
+}
+
 /* A slice is over but not the last: the sums so far become its chain, or grow by it. */
 template <class S>
 __device__ static inline void wide_keep_slice(const float (&acc)[2][S::NT * 4], float4 *sums,
@@ -125,9 +133,9 @@ __device__ static inline void wide_keep_slice(const float (&acc)[2][S::NT * 4], 
 #pragma unroll
     for (int v = 0; v < 2 * S::NT; v++) {
         const float *s = &acc[v / S::NT][v % S::NT * 4];
-        if constexpr (S::SUMS_ARE_SHARED) {
+        if (v % S::NT >= S::KEPT) {
             float4 t = make_float4(s[0], s[1], s[2], s[3]);
-            float4 *at = &sums[v * S::COMPUTE + threadIdx.x];
+            float4 *at = &sums[wide_sum_at<S>(v)];
             if (!is_first) {
                 float4 u = *at;
                 t = make_float4(u.x + t.x, u.y + t.y, u.z + t.z, u.w + t.w);
@@ -153,8 +161,8 @@ __device__ static inline void wide_add_kept(float (&acc)[2][S::NT * 4], const fl
         float *s = &acc[v / S::NT][v % S::NT * 4];
         const float *t = &total[v / S::NT][v % S::NT * 4];
         float4 u;
-        if constexpr (S::SUMS_ARE_SHARED) {
-            u = sums[v * S::COMPUTE + threadIdx.x];
+        if (v % S::NT >= S::KEPT) {
+            u = sums[wide_sum_at<S>(v)];
         } else {
             u = make_float4(t[0], t[1], t[2], t[3]);
         }
@@ -170,7 +178,7 @@ __device__ static inline void wide_compute(float (&acc)[2][S::NT * 4], const wid
 {
     float total[2][S::NT * 4];
     uint32_t frag[2][16];
-    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    int warp = threadIdx.x >> 5;
     const bool has_two_groups = a.has_two_groups;
     int stage = 0, before = S::STAGES - 1, parity = 0, left = p.slice_bricks;
     bool is_first = true, adds = false;
@@ -181,10 +189,10 @@ __device__ static inline void wide_compute(float (&acc)[2][S::NT * 4], const wid
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             wgmma_wait<1>(); /* the products that read frag[i] last are done */
-            /* With i = 1 all of the brick before are, and its codes were read by the whole warp
-             * before those could start: its stage may be filled anew. (No __syncwarp here: with
-             * one the assembler runs all wgmma one by one.) */
-            if (i == 1 && kb > job.first && lane == 0) tma_arrive(&s.empty[before]);
+            /* With i = 1 all of the brick before are: its stage may be filled anew. Every thread
+             * says so for what it read itself: behind a __syncwarp one could speak for its warp,
+             * but with one here the assembler runs all wgmma one by one. */
+            if (i == 1 && kb > job.first) tma_arrive(&s.empty[before]);
             wgmma_hold(frag[i]);
             wide_dequant<BITS>(frag[i], at + S::X_BYTES + (i * 8 + warp) * S::BRICK,
                                has_two_groups);
@@ -217,6 +225,55 @@ __device__ static inline void wide_compute(float (&acc)[2][S::NT * 4], const wid
     if (HAS_SLICES && !is_first) wide_add_kept<S>(acc, s.sums, total);
 }
 
+/* Outputs in bf16 leave by rows: a warp turns its 16 outputs x 8 rows a matrix through shared
+ * memory of its own and writes whole sectors, where its registers have two bytes of a row each. */
+template <class S> struct wide_leave_shape {
+    static constexpr int WARP_BYTES = S::COLUMNS * 32;
+    static_assert(WARP_BYTES * (S::COMPUTE / 32) <= S::STAGES * S::STAGE, "fits where stages were");
+};
+/* Row r's 16-byte half h; the halves take turns so that 8 rows meet all banks. */
+__device__ static inline int wide_leave_at(int r, int h)
+{
+    return r * 32 + ((h ^ (r >> 2 & 1)) << 4);
+}
+template <class S>
+__device__ static inline void wide_leave(const float (&sum)[S::NT][4], const float (*up)[4],
+                                         const tile_part &p, int64_t block, tile_rows rows,
+                                         uint8_t *own)
+{
+    int lane = threadIdx.x & 31;
+    float times = p.times[0], up_times = p.times[1];
+#pragma unroll
+    for (int n = 0; n < S::NT; n += 2) {
+        uint32_t m[4]; /* rows 8 n .., outputs 0 to 7 and 8 to 15; rows 8 (n + 1) .. */
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            float v[2];
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                v[c] = sum[n + q / 2][(q & 1) * 2 + c] * times;
+                if (up) v[c] = act_silu(v[c]) * (up[n + q / 2][(q & 1) * 2 + c] * up_times);
+            }
+            __nv_bfloat162 two = __floats2bfloat162_rn(v[0], v[1]);
+            memcpy(&m[q], &two, 4);
+        }
+        store_matrix_x4_trans(
+            own + wide_leave_at((n + (lane >> 4)) * 8 + (lane & 7), lane >> 3 & 1), m);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < S::COLUMNS; r += 16) {
+        int at = r + (lane >> 1), h = lane & 1;
+        int64_t n = block * PICK_BRICK_N + h * 8;
+        if (at >= rows.count || n >= p.N) continue;
+        int64_t row = rows.begin + at;
+        if (p.y_row) row = p.y_row[row];
+        *reinterpret_cast<uint4 *>(static_cast<bf16 *>(p.y) + row * p.N + n) =
+            *reinterpret_cast<const uint4 *>(own + wide_leave_at(at, h));
+    }
+    __syncwarp(); /* read before the next block of outputs is written */
+}
+
 /* A computing warp's work, up to the outputs. */
 template <int BITS, class S, bool HAS_SLICES>
 __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_args &a,
@@ -231,8 +288,21 @@ __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_ar
         tile_leave<S::COMPUTE, 2 * S::NT>(tile_flat(sum), at, job.slice);
         return;
     }
-    tile_store_two<S::NT>(sum, p, tile_block<S::BLOCKS>(p, job.group, warp),
-                          tile_block<S::BLOCKS>(p, job.group, 8 + warp), 0, job.rows);
+    int64_t block0 = tile_block<S::BLOCKS>(p, job.group, warp);
+    int64_t block1 = tile_block<S::BLOCKS>(p, job.group, 8 + warp);
+    bool is_bf16 = p.out == LINEAR_ACT || p.out == TILE_OUT_SWIGLU;
+    if (is_bf16 && p.N % 8 == 0 && (reinterpret_cast<uintptr_t>(p.y) & 15) == 0) {
+        tile_sync<S::COMPUTE>(); /* all bricks have been read */
+        uint8_t *own = s.stages + warp * wide_leave_shape<S>::WARP_BYTES;
+        if (p.out == TILE_OUT_SWIGLU) {
+            wide_leave<S>(sum[0], sum[1], p, block0, job.rows, own);
+        } else {
+            wide_leave<S>(sum[0], nullptr, p, block0, job.rows, own);
+            wide_leave<S>(sum[1], nullptr, p, block1, job.rows, own);
+        }
+        return;
+    }
+    tile_store_two<S::NT>(sum, p, block0, block1, 0, job.rows);
 }
 #endif
 

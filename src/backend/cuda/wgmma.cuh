@@ -66,6 +66,16 @@ template <int N> __device__ static inline void wgmma_more_registers()
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 
+/* Four 8 x 8 matrices of 2-byte values, held as mma holds them, to shared memory transposed: lane l
+ * names the 16 bytes of row l % 8 of matrix l / 8. */
+__device__ static inline void store_matrix_x4_trans(void *shared, const uint32_t (&r)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
+                     shared_address(shared)),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+
 /* c (+)= a b; `adds` false starts a chain from zero. */
 __device__ static inline void wgmma_step(float (&c)[16], const uint32_t *a, uint64_t b, bool adds)
 {
