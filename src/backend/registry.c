@@ -39,6 +39,13 @@ static const entry *find_entry(const char *name, size_t len)
     return NULL;
 }
 
+/* bench/notes_cpu.md and notes_cuda.md: 27B on an H200 6,230 tokens/s with 512 rows, 8,440 with
+ * 2,048 and 8,650 with 4,096. */
+int backend_prefill_rows(const char *name)
+{
+    return name && strncmp(name, "cuda", 4) == 0 ? 2048 : 512;
+}
+
 const char *backend_names(void)
 {
 #ifdef RIPTIDE_CUDA

@@ -113,6 +113,7 @@ static status describe(const engine_options *o, const load_model *target, const 
     backend be = {.name = o->backend ? o->backend : "cpu",
                   .act = is_cuda ? DTYPE_BF16 : DTYPE_F32,
                   .quantises_drafts = !o->backend || strncmp(o->backend, "ref", 3) != 0};
+    if (c.prefill_rows == 0) c.prefill_rows = backend_prefill_rows(be.name);
     memory_wish wish = {.n_lanes = o->n_lanes,
                         .max_bytes = o->max_memory,
                         .cache_bytes = o->cache_bytes,

@@ -81,7 +81,8 @@ static status logits(const logits_flags *f, arena *a, err *e)
     co.n_slots = 1;
     co.max_context = n + OPS_ROWS_MAX;
     co.max_draft = -1;
-    co.logit_rows = o.prefill_rows < PROBE_ROWS ? o.prefill_rows : PROBE_ROWS;
+    co.logit_rows = PROBE_ROWS;
+    if (o.prefill_rows > 0 && o.prefill_rows < PROBE_ROWS) co.logit_rows = o.prefill_rows;
     co.keeps_layers = f->wants_layers;
     cycle *c = NULL;
     TRY(cycle_open(&c, &co, e));

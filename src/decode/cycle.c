@@ -124,14 +124,15 @@ static status open_parts(cycle *c, err *e)
 {
     cycle_options *o = &c->opt;
     TRY(open_files(c, e));
+    backend_options as = {
+        .name = o->backend, .n_threads = o->n_threads, .pins_threads = o->pins_threads};
+    TRY(backend_open(&c->be, &as, e));
+    if (o->prefill_rows == 0) o->prefill_rows = backend_prefill_rows(c->be->name);
     model_options mo = cycle_size_model(o, &c->files.target,
                                         c->has_draft ? &c->draft_files.draft : NULL);
     c->B = c->has_draft ? c->draft_files.draft.block : 1;
     c->max_draft = o->max_draft;
     c->max_rows = mo.max_rows;
-    backend_options as = {
-        .name = o->backend, .n_threads = o->n_threads, .pins_threads = o->pins_threads};
-    TRY(backend_open(&c->be, &as, e));
     TRY(choose_blocks(c, &mo, e));
     TRY(model_open(&c->target, c->be, &c->files, &mo, e));
     o->n_blocks = model_settings(c->target)->n_blocks;
@@ -152,8 +153,8 @@ status cycle_open(cycle **out, const cycle_options *o, err *e)
 {
     if (o->n_slots < 1 || o->n_slots > 64)
         return err_set(e, ERR_INVALID, "lanes", -1, "%d, want 1 to 64", o->n_slots);
-    if (o->prefill_rows < 1)
-        return err_set(e, ERR_INVALID, "prefill-rows", -1, "%d, want >= 1", o->prefill_rows);
+    if (o->prefill_rows < 0)
+        return err_set(e, ERR_INVALID, "prefill-rows", -1, "%d, want >= 0", o->prefill_rows);
     cycle *c = mem_new(sizeof *c);
     if (!c) return err_set(e, ERR_NOMEM, "cycle", -1, "cycle");
     c->opt = *o;

@@ -34,7 +34,7 @@ typedef struct {
     int n_threads;       /* 0 = all cores */
     bool pins_threads;   /* backend_options */
     int n_slots;         /* lanes */
-    int prefill_rows;    /* most rows of a prefill call */
+    int prefill_rows;    /* most rows of a prefill call; 0 = as suits the backend */
     int64_t
         max_context;  /* positions a slot may reach; 0 or more than the model has = the model's */
     int64_t n_blocks; /* KV blocks, 0 = enough for all slots */

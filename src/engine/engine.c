@@ -7,7 +7,7 @@
 #include "engine/engine_cycle.h"
 #include "engine/engine_tokenizer.h"
 
-enum { PREFILL_ROWS_DEFAULT = 512, QUEUE_DEFAULT = 256 };
+enum { QUEUE_DEFAULT = 256 };
 
 /* cycle_options.on_sizes: the ledger, before anything is allocated. */
 static status plan_memory(void *ctx, const cycle_sizes *sizes, int64_t *n_blocks, err *out)
@@ -53,7 +53,6 @@ static status open_parts(engine *e, err *out)
     if (o->n_lanes < 1 || o->n_lanes > ENGINE_LANES_MAX)
         return err_set(out, ERR_INVALID, "lanes", -1, "%d, want 1 to %d", o->n_lanes,
                        ENGINE_LANES_MAX);
-    if (o->prefill_rows == 0) o->prefill_rows = PREFILL_ROWS_DEFAULT;
     if (o->queue_size == 0) o->queue_size = QUEUE_DEFAULT;
     if (o->decode_share < 0 || o->decode_share > 10)
         return err_set(out, ERR_INVALID, "decode-share", -1, "%g, want 0 to 10", o->decode_share);

@@ -26,7 +26,7 @@ typedef struct {
     int n_threads;       /* 0 = all cores */
     bool pins_threads;   /* of the cpu backends, to a core each, but for the engine's own */
     int n_lanes;         /* 1..64 */
-    int prefill_rows;    /* most prompt rows of a step; 0 = 512 */
+    int prefill_rows;    /* most prompt rows of a step; 0 = as suits the backend */
     int64_t max_context; /* tokens of one sequence, prompt and answer; 0 = the model's */
     engine_kv kv;
     int draft_rows; /* proposals a cycle; -1 = as many as the draft makes; ENGINE_ROWS_AUTO = as

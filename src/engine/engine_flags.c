@@ -14,7 +14,7 @@ void engine_flags_init(engine_flags *f, int lanes)
 {
     *f = (engine_flags){.kv_format = "int8",
                         .draft_rows = "auto",
-                        .prefill_rows = "512",
+                        .prefill_rows = "auto",
                         .prompt_cache = "on",
                         .lanes = lanes,
                         .decode_share = 0.5,
@@ -40,7 +40,7 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
         {"draft-rows", OPTION_TEXT, &f->draft_rows,
          .help = "proposals a cycle: auto (as many as pay, lane by lane) or 0 to 15"},
         {"prefill-rows", OPTION_TEXT, &f->prefill_rows,
-         .help = "most prompt tokens of one step, or all"},
+         .help = "most prompt tokens of one step, all, or auto: 2048 on cuda, else 512"},
         {"lanes", OPTION_INT, &f->lanes, .min = 1, .max = 64, .help = "sequences at a time"},
         {"threads", OPTION_INT, &f->threads, .min = 0, .max = 1024,
          .help = "threads of the cpu backends (0: all cores)"},
@@ -203,8 +203,9 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
     TRY(find_draft(f, a, out.model, &out.draft, e));
     TRY(parse_count(f->draft_rows, "auto", ENGINE_ROWS_AUTO, 0, DRAFT_ROWS_MAX, "--draft-rows",
                     &out.draft_rows, e));
-    TRY(parse_count(f->prefill_rows, "all", PREFILL_ALL, 1, PREFILL_ALL, "--prefill-rows",
-                    &out.prefill_rows, e));
+    if (strcmp(f->prefill_rows, "auto") != 0)
+        TRY(parse_count(f->prefill_rows, "all", PREFILL_ALL, 1, PREFILL_ALL, "--prefill-rows",
+                        &out.prefill_rows, e));
     out.kv = strcmp(f->kv_format, "int8") == 0   ? ENGINE_KV_INT8
              : strcmp(f->kv_format, "bf16") == 0 ? ENGINE_KV_BF16
                                                  : ENGINE_KV_F32;

@@ -149,19 +149,27 @@ template <int NK> __device__ static inline void gdn_read(float (&x)[NK][4], cons
     }
 }
 
-/* k . q of the stage's rows, a warp a row at a time. */
+/* k . q of the stage's rows: a warp's rows side by side, as each waits for its exchanges. */
 template <int NK> __device__ static inline void gdn_stage_kq(gdn_stage<NK> &s)
 {
-    for (int row = threadIdx.x >> 5; row < gdn_stage<NK>::ROWS; row += GDN_THREADS / 32) {
-        float sum = 0.0f;
+    constexpr int WARPS = GDN_THREADS / 32, EACH = gdn_stage<NK>::ROWS / WARPS;
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    float sum[EACH] = {};
 #pragma unroll
-        for (int n = 0; n < NK; n++) {
-            int i = 32 * n + (threadIdx.x & 31);
-            sum = __fmaf_rn(s.k[row][i], s.q[row][i], sum);
+    for (int n = 0; n < NK; n++)
+#pragma unroll
+        for (int j = 0; j < EACH; j++) {
+            int row = warp + j * WARPS, i = 32 * n + lane;
+            sum[j] = __fmaf_rn(s.k[row][i], s.q[row][i], sum[j]);
         }
-        sum = warp_sum(sum);
-        if ((threadIdx.x & 31) == 0) s.kq[row] = sum;
-    }
+#pragma unroll
+    for (int step = 16; step > 0; step >>= 1)
+#pragma unroll
+        for (int j = 0; j < EACH; j++)
+            sum[j] = __fadd_rn(sum[j], __shfl_xor_sync(WARP_ALL, sum[j], step));
+#pragma unroll
+    for (int j = 0; j < EACH; j++)
+        if (lane == 0) s.kq[warp + j * WARPS] = sum[j];
 }
 
 /* What a lane needs of a row. */
