@@ -136,8 +136,8 @@ typedef struct {
  * build or machine lacks it Owns     the caller closes with b->ops->close(b) */
 status backend_open(backend **b, const backend_options *o, err *e);
 
-/* Rows of a prompt's step that suit the backend of this name (NULL: cpu's): with fewer it loses much
- * of its speed, with more it gains little. */
+/* Rows of a prompt's step that suit the backend of this name (NULL: as cpu): with fewer it loses
+ * much of its speed, with more it gains little. */
 int backend_prefill_rows(const char *name);
 
 /* "cpu, cuda, ref": what this build knows, for messages. */
