@@ -44,6 +44,10 @@ static void print_end(const replay_record *rec)
            (long long)c->hits, (long long)c->lookups, (long long)c->reused_tokens,
            (long long)c->evicted_blocks, (long long)c->evicted_states, c->n_kept_states,
            c->n_states);
+    printf("answers that came back: %lld known as they were generated, %lld tokens; %lld "
+           "remembered in %.1f KiB\n",
+           (long long)rec->turns.used, (long long)rec->turns.used_tokens,
+           (long long)rec->turns.n_turns, (double)rec->turns.n_bytes / 1024);
     printf("outputs: %s\n", rec->is_same ? "the same with and without the cache" : "DIFFERENT");
 }
 

@@ -3,14 +3,17 @@
  *
  * A warm-up prompt, then append-only requests (each holds the one before, its answer and new
  * text), then the last one again, changed in the middle, shortened, beside another agent, and
- * again. At the end the last prompt on an engine that keeps nothing: its ids must be the same.
+ * again; and a tool loop whose answer comes back without its reasoning, and with its call spelled
+ * otherwise, where the model has a chat template. At the end the last prompts of both on an engine
+ * that keeps nothing: their ids must be the same.
  * Thread: one. */
 #ifndef RIPTIDE_BENCH_REPLAY_PRIV_H
 #define RIPTIDE_BENCH_REPLAY_PRIV_H
 
 #include "engine/engine.h"
+#include "token/token_ids.h"
 
-enum { REPLAY_APPENDS = 11, REPLAY_ROWS_MAX = REPLAY_APPENDS + 8 };
+enum { REPLAY_APPENDS = 11, REPLAY_ROWS_MAX = REPLAY_APPENDS + 12 };
 
 typedef struct {
     engine_options engine;
@@ -32,11 +35,38 @@ typedef struct {
     replay_row rows[REPLAY_ROWS_MAX];
     int n;
     engine_cache_counters cache; /* of the engine that keeps, at the end */
-    bool is_same;                /* the last prompt's ids, kept and not */
+    turn_counters turns;         /* likewise */
+    bool is_same;                /* the last prompts' ids, kept and not */
 } replay_record;
 
 /* on_row is called after each request; NULL for none. */
 status replay_run(const replay_request *r, replay_record *out, void (*on_row)(const replay_row *),
                   err *e);
+
+/* ---- what a session is made of ---- */
+
+typedef struct {
+    const replay_request *r;
+    replay_record *out;
+    void (*on_row)(const replay_row *);
+    engine *en;
+    token_ids text;    /* what a session's prompts are cut from */
+    token_ids prompt;  /* of the session so far */
+    token_ids spliced; /* the tool loop's last prompt; empty without one */
+    uint64_t spliced_output;
+    /* of the request under way */
+    replay_row *row;
+    int64_t start_ns, first_ns;
+    err failure;
+    token_ids answer;
+} replay;
+
+/* A request of the session; p->answer is then what came. `like` has what is asked for beside ids,
+ * sampling and length. */
+status replay_ask(replay *p, const char *name, const token_ids *ids, const engine_request *like,
+                  err *e);
+
+/* replay_chat.c: the tool loop, whose prompt has about n_ids tokens. */
+status replay_chat(replay *p, int64_t n_ids, err *e);
 
 #endif

@@ -9,20 +9,6 @@
 
 enum { WARM_TOKENS = 14500, LAST_TOKENS = 31700, OTHER_TOKENS = 2000 };
 
-typedef struct {
-    const replay_request *r;
-    replay_record *out;
-    void (*on_row)(const replay_row *);
-    engine *en;
-    token_ids text;   /* what a session's prompts are cut from */
-    token_ids prompt; /* of the session so far */
-    /* of the request under way */
-    replay_row *row;
-    int64_t start_ns, first_ns;
-    err failure;
-    token_ids answer;
-} replay;
-
 static void on_event(void *ctx, const engine_event *ev)
 {
     replay *p = ctx;
@@ -42,18 +28,20 @@ static void on_event(void *ctx, const engine_event *ev)
     if (ev->usage.cycles > 0) row->per_cycle = (double)row->n_new / (double)ev->usage.cycles;
 }
 
-static status ask(replay *p, const char *name, const int32_t *ids, int n_ids, err *e)
+status replay_ask(replay *p, const char *name, const token_ids *ids, const engine_request *like,
+                  err *e)
 {
-    engine_request q = {.ids = ids,
-                        .n_ids = n_ids,
-                        .max_tokens = p->r->n_new,
-                        .n = 1,
-                        .policy = policy_neutral(),
-                        .on_event = on_event,
-                        .ctx = p};
+    engine_request q = *like;
+    q.ids = ids->ptr;
+    q.n_ids = ids->n;
+    q.n = 1;
+    q.policy = policy_neutral();
     q.policy.temperature = p->r->temperature;
     q.policy.seed = 1;
-    q.policy.ignore_eos = true;
+    q.policy.ignore_eos = !q.grammar;
+    if (!q.grammar) q.max_tokens = p->r->n_new;
+    q.on_event = on_event;
+    q.ctx = p;
     p->row = &p->out->rows[p->out->n];
     *p->row = (replay_row){0};
     snprintf(p->row->name, sizeof p->row->name, "%s", name);
@@ -70,6 +58,11 @@ static status ask(replay *p, const char *name, const int32_t *ids, int n_ids, er
     p->out->n++;
     if (p->on_row) p->on_row(p->row);
     return ERR_OK;
+}
+
+static status ask(replay *p, const char *name, int32_t *ids, int n_ids, err *e)
+{
+    return replay_ask(p, name, &(token_ids){.ptr = ids, .n = n_ids}, &(engine_request){0}, e);
 }
 
 static status append(token_ids *to, const int32_t *ids, int64_t n, err *e)
@@ -96,7 +89,8 @@ static status run_appends(replay *p, int64_t n_warm, int64_t n_last, err *e)
     return ERR_OK;
 }
 
-static status run_session(replay *p, err *e)
+/* last: of the output of the append-only session's last prompt. */
+static status run_session(replay *p, uint64_t *last, err *e)
 {
     int64_t n_warm = (int64_t)(WARM_TOKENS * p->r->scale),
             n_last = (int64_t)(LAST_TOKENS * p->r->scale),
@@ -113,20 +107,26 @@ static status run_session(replay *p, err *e)
     TRY(ask(p, "shortened", ids, n * 2 / 3, e));
     TRY(ask(p, "another agent", p->text.ptr + p->text.n - n_other, (int)n_other, e));
     TRY(ask(p, "repeat again", ids, n, e));
-    p->out->cache = engine_stats(p->en).cache;
+    *last = p->row->output;
+    if (engine_about(p->en)->chat_template.len > 0) TRY(replay_chat(p, n_other, e));
+    engine_counters c = engine_stats(p->en);
+    p->out->cache = c.cache;
+    p->out->turns = c.turns;
     return ERR_OK;
 }
 
-static status run_cold(replay *p, err *e)
+static status run_cold(replay *p, uint64_t want, err *e)
 {
     engine_options o = p->r->engine;
     o.cache_bytes = -1;
-    uint64_t want = p->row->output;
     engine_close(p->en);
     p->en = NULL;
     TRY(engine_open(&p->en, &o, e));
     TRY(ask(p, "cold", p->prompt.ptr, p->prompt.n, e));
     p->out->is_same = p->row->output == want;
+    if (p->spliced.n == 0) return ERR_OK;
+    TRY(ask(p, "cold tool loop", p->spliced.ptr, p->spliced.n, e));
+    p->out->is_same &= p->row->output == p->spliced_output;
     return ERR_OK;
 }
 
@@ -136,11 +136,13 @@ status replay_run(const replay_request *r, replay_record *out, void (*on_row)(co
     replay p = {.r = r, .out = out, .on_row = on_row};
     *out = (replay_record){0};
     status s = engine_open(&p.en, &r->engine, e);
-    if (s == ERR_OK) s = run_session(&p, e);
-    if (s == ERR_OK) s = run_cold(&p, e);
+    uint64_t last = 0;
+    if (s == ERR_OK) s = run_session(&p, &last, e);
+    if (s == ERR_OK) s = run_cold(&p, last, e);
     engine_close(p.en);
     token_ids_fini(&p.text);
     token_ids_fini(&p.prompt);
+    token_ids_fini(&p.spliced);
     token_ids_fini(&p.answer);
     return s;
 }

@@ -27,7 +27,7 @@ TEST(a_session_is_taken_over_request_after_request)
                         .n_new = 3};
     err e = {0};
     CHECK_OK(replay_run(&r, &rec, count_row, &e), &e);
-    assert_int_equal(rec.n, REPLAY_APPENDS + 7);
+    assert_int_equal(rec.n, REPLAY_APPENDS + 11);
     assert_int_equal(n_seen, rec.n);
     assert_true(rec.is_same);
     assert_int_equal(rec.rows[0].n_cached, 0);
@@ -36,11 +36,18 @@ TEST(a_session_is_taken_over_request_after_request)
         assert_true(row->n_prompt > before->n_prompt);
         assert_true(row->n_cached >= (before->n_prompt - 1) / 64 * 64);
     }
-    const replay_row *again = &rec.rows[REPLAY_APPENDS + 1], *cold = &rec.rows[rec.n - 1];
+    const replay_row *again = &rec.rows[REPLAY_APPENDS + 1], *cold = &rec.rows[rec.n - 2];
     assert_string_equal(again->name, "repeat");
     assert_int_equal(again->n_cached, (again->n_prompt - 1) / 64 * 64);
     assert_true(again->output == rec.rows[REPLAY_APPENDS].output);
     assert_string_equal(cold->name, "cold");
     assert_int_equal(cold->n_cached, 0);
     assert_true(cold->output == again->output);
+    /* The answer of the tool loop is taken over as it was generated. */
+    const replay_row *loop = &rec.rows[REPLAY_APPENDS + 6];
+    assert_string_equal(loop->name, "tool loop");
+    for (int i = 1; i <= 2; i++)
+        assert_int_equal(loop[i].n_cached, (loop->n_prompt + loop->n_new - 1) / 64 * 64);
+    assert_true(loop[1].output == loop[2].output);
+    assert_int_equal(rec.turns.used, 2);
 }
