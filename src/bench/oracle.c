@@ -7,6 +7,8 @@
 #include "bench/oracle_priv.h"
 #include "engine/engine_flags.h"
 
+enum { N_FORMATS = 6 }; /* of keys and values, and of states */
+
 typedef struct {
     engine_flags engine;
     int64_t tokens, prompt;
@@ -35,7 +37,8 @@ static status run_one(oracle_flags *f, const engine_options *o, int *n_failed, e
                         .is_wide = f->is_wide,
                         .on_case = print_case,
                         .ctx = f};
-    snprintf(label, sizeof label, "%s %s", name ? name + 1 : o->model, kv);
+    snprintf(label, sizeof label, "%s %s%s", name ? name + 1 : o->model, kv,
+             o->state == ENGINE_STATE_BF16 ? " bf16-states" : "");
     f->label = label;
     return oracle_run(&r, n_failed, e);
 }
@@ -46,10 +49,11 @@ static status run(oracle_flags *f, arena *a, int *n_failed, err *e)
     int n;
     TRY(engine_flags_resolve(&f->engine, a, &o, e));
     TRY(run_one(f, &o, n_failed, e));
-    for (int kv = ENGINE_KV_INT8; f->is_wide && kv <= ENGINE_KV_F32; kv++) {
-        if (kv == (int)o.kv) continue;
+    for (int i = 0; f->is_wide && i < N_FORMATS; i++) {
         engine_options other = o;
-        other.kv = (engine_kv)kv;
+        other.kv = (engine_kv)(i / 2);
+        other.state = (engine_state)(i % 2);
+        if (other.kv == o.kv && other.state == o.state) continue;
         TRY(run_one(f, &other, &n, e));
         *n_failed += n;
     }
@@ -70,8 +74,9 @@ int bench_oracle(int argc, char **argv)
                              .help = "length of an answer"};
     rows[n++] = (option_row){"prompt",   OPTION_INT,   &f.prompt,
                              .min = 130, .max = 16000, .help = "tokens of a prompt"};
-    rows[n++] = (option_row){"wide", OPTION_FLAG, &f.is_wide,
-                             .help = "all formats of keys and values, more slices and widths"};
+    rows[n++] = (option_row){
+        "wide", OPTION_FLAG, &f.is_wide,
+        .help = "all formats of keys, values and states, more slices and widths"};
     rows[n] = (option_row){0};
     int code = bench_parse(rows, "usage: riptide bench oracle [flags]", argc, argv);
     if (code >= 0) return code;

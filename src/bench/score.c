@@ -22,6 +22,11 @@ typedef struct {
 static const char *const kv_names[] = {
     [ENGINE_KV_INT8] = "int8", [ENGINE_KV_BF16] = "bf16", [ENGINE_KV_F32] = "f32"};
 
+static const char *state_name(const score_request *r)
+{
+    return r->engine.state == ENGINE_STATE_BF16 ? "bf16" : "f32";
+}
+
 static status resolve(const score_flags *f, arena *a, score_request *r, err *e)
 {
     TRY(engine_flags_resolve(&f->engine, a, &r->engine, e));
@@ -51,8 +56,8 @@ static void print_people(const score_flags *f, const score_request *r, score_res
     printf("riptide %s, model %s, %s: %lld tokens in %lld windows of %d, %lld rows\n",
            RIPTIDE_BUILD_ID, r->engine.model, f->text ? f->text : "the bundled text",
            (long long)x->n_tokens, (long long)x->n_windows, r->window, (long long)s->n);
-    printf("%s %s, %s KV, against %s, %s KV\n", x->backend, x->isa, kv_names[r->engine.kv],
-           x->reference, kv_names[r->against_kv]);
+    printf("%s %s, %s KV, %s states, against %s, %s KV, f32 states\n", x->backend, x->isa,
+           kv_names[r->engine.kv], state_name(r), x->reference, kv_names[r->against_kv]);
     printf("  perplexity        %.5f, reference %.5f (x %.5f)\n", exp(mean(s->nll, s)),
            exp(mean(s->reference_nll, s)), exp(mean(s->nll - s->reference_nll, s)));
     printf("  KL divergence     %.3e nats a row, worst %.3e\n", mean(s->kl, s), s->worst_kl);
@@ -94,6 +99,7 @@ static void put_settings(json_writer *w, const score_flags *f, const score_reque
     json_open_object(w);
     put_text(w, "model", r->engine.model);
     put_text(w, "kv_format", kv_names[r->engine.kv]);
+    put_text(w, "state_format", state_name(r));
     put_text(w, "against", x->reference);
     put_text(w, "against_isa", x->reference_isa);
     put_text(w, "against_kv", kv_names[r->against_kv]);
@@ -150,7 +156,7 @@ static status run(const score_flags *f, arena *a, err *e)
 /* The engine's flags that mean something here. */
 static size_t shared_rows(engine_flags *f, option_row *rows)
 {
-    static const char *const names[] = {"model", "backend", "kv-format", "threads"};
+    static const char *const names[] = {"model", "backend", "kv-format", "state-format", "threads"};
     option_row all[ENGINE_FLAG_ROWS];
     size_t n = 0;
     int n_all = engine_flags_rows(f, all);

@@ -1,4 +1,5 @@
-/* score: how far a backend and KV format are from a reference, over the tokens of a text.
+/* score: how far a backend, KV format and state format are from a reference, over the tokens of a
+ * text.
  *
  * Both run over the same windows of the text, each from an empty context; every row but a
  * window's last predicts the token behind it. With p the reference's distribution and q the
@@ -35,7 +36,7 @@ double score_median_norm(score *s);
 typedef struct {
     engine_options engine; /* what is judged; the draft is not opened */
     const char *against;   /* backend of the reference */
-    engine_kv against_kv;  /* its KV format */
+    engine_kv against_kv;  /* its KV format; its states are f32 */
     str text;              /* with special tokens */
     int64_t max_tokens;    /* 0 = all */
     int window;            /* tokens, >= 2 */

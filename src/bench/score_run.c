@@ -35,6 +35,7 @@ static status open_side(scorer *x, int side, const score_request *r, err *e)
         engine_options as_kv = {.kv = r->against_kv};
         o.backend = r->against;
         o.kv = engine_cycle_options(&as_kv).kv;
+        o.has_narrow_states = false;
         o.on_progress = NULL;
     }
     TRY(cycle_open(&x->c[side], &o, e));

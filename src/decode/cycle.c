@@ -136,6 +136,7 @@ static status open_parts(cycle *c, err *e)
     TRY(choose_blocks(c, &mo, e));
     TRY(model_open(&c->target, c->be, &c->files, &mo, e));
     o->n_blocks = model_settings(c->target)->n_blocks;
+    if (o->has_narrow_states) TRY(narrow_open(&c->narrow, c->target, e));
     if (c->has_draft) {
         draft_options d = {o->n_slots, c->max_rows, model_settings(c->target)->max_context};
         TRY(draft_open(&c->drafter, c->be, &c->draft_files, &d, e));
@@ -172,6 +173,7 @@ void cycle_close(cycle *c)
     if (!c) return;
     cycle_masks_close(c);
     draft_close(c->drafter);
+    narrow_close(c->narrow);
     model_close(c->target);
     if (c->be) {
         dev_arena_close(&c->mem, c->be);

@@ -39,8 +39,9 @@ typedef struct {
         max_context;  /* positions a slot may reach; 0 or more than the model has = the model's */
     int64_t n_blocks; /* KV blocks, 0 = enough for all slots */
     kv_format kv;
-    int max_draft;  /* most proposals a cycle, -1 = the draft's block - 1 */
-    int logit_rows; /* rows of logits a prefill may ask for (probes); 0 = none */
+    bool has_narrow_states; /* BF16 (model/narrow.h), else f32 */
+    int max_draft;          /* most proposals a cycle, -1 = the draft's block - 1 */
+    int logit_rows;         /* rows of logits a prefill may ask for (probes); 0 = none */
     bool keeps_layers;
     bool spoils_drafts; /* tests: every proposal becomes token 0 */
     /* Called when sizes are known and nothing is allocated yet, to choose n_blocks (*n_blocks holds
@@ -111,7 +112,8 @@ typedef struct {
     int n_logits;       /* last rows that want logits (read with model_logits) */
 } cycle_slice;
 
-/* Run slices of several slots in one pass. Rows in all <= prefill_rows. */
+/* Run slices of several slots in one pass. Rows in all <= prefill_rows. With narrow states it is a
+ * pass for each block, and a slice that wants logits lies in one. */
 status cycle_prefill(cycle *c, const cycle_slice *slices, int n);
 
 /* Wait until all that was enqueued is done. */
@@ -151,6 +153,10 @@ typedef struct {
     int32_t proposals[OPS_ROWS_MAX]; /* as drafted */
     bool has_nan; /* logits were no numbers: the ids mean nothing, the slot's content is in doubt */
 } cycle_result;
+
+/* Proposals that a lane whose anchor is at pos may have: with narrow states no more than its block
+ * holds. */
+int cycle_most_draft(const cycle *c, int64_t pos);
 
 /* One cycle over L lanes (distinct slots); results in the same order.
  *

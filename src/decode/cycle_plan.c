@@ -80,11 +80,12 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
         .states = one.states,
         .block = two.kv - one.kv,
         .context_blocks = (sized.max_context + OPS_BLOCK - 1) / OPS_BLOCK,
-        .cell = cells_plan_bytes(&target->target, be->act),
+        .cell = cells_plan_bytes(&target->target, be->act, o->has_narrow_states),
         .is_host = be->memory_free == 0 && strncmp(be->name, "cuda", 4) != 0,
         .device_free = be->memory_free,
     };
     if (strncmp(be->name, "cpu", 3) == 0) out->weights += unpacked_bytes(target);
+    if (o->has_narrow_states && out->is_host) out->scratch += narrow_bytes(&target->target);
     if (!drafter) return ERR_OK;
     draft_options d = {o->n_slots, m.max_rows, out->context_blocks * OPS_BLOCK};
     draft_sizes sizes;

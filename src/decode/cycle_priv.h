@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "decode/cycle.h"
 #include "decode/draft_priv.h"
+#include "model/narrow.h"
 
 /* Index arrays of a cycle beyond the model's own: one image on the host, one copy. */
 typedef struct {
@@ -68,6 +69,7 @@ struct cycle {
     load_model files, draft_files;
     bool has_draft;
     model *target;
+    narrow *narrow; /* NULL: f32 states */
     draft *drafter; /* NULL without */
     int B;          /* block rows of the draft, 1 without */
     int max_draft;
@@ -96,6 +98,9 @@ dev_buf cycle_view(dev_buf mem, int64_t offset, int64_t n);
 
 /* Fill c->rows with the slices, upload, and run the target forward (advance). */
 status cycle_forward_slices(cycle *c, const cycle_slice *slices, int n);
+
+/* The slot's next position is pos: at a boundary narrow states are rounded. */
+status cycle_round_at(cycle *c, int slot, int64_t pos);
 
 /* Fill and upload the arrays of a cycle of L lanes; describe the proposal for those of them that
  * are to have any. */

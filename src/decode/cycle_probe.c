@@ -83,8 +83,12 @@ status cycle_probe(cycle *c, const cycle_probe_args *a, err *e)
                        (long long)c->opt.max_context);
     TRY(cycle_reset(c, 0));
     TRY(own_blocks(c, a->n));
-    for (int at = 0; at < a->n; at += step)
-        TRY(probe_slice(c, a, at, a->n - at < step ? a->n - at : step, e));
+    for (int at = 0, n; at < a->n; at += n) {
+        n = a->n - at < step ? a->n - at : step;
+        if (c->narrow && n > OPS_BLOCK - at % OPS_BLOCK) n = OPS_BLOCK - at % OPS_BLOCK;
+        TRY(probe_slice(c, a, at, n, e));
+        TRY(cycle_round_at(c, 0, at + n));
+    }
     bool wants_draft = a->draft_logits || a->draft_path || a->draft_hidden;
     return c->has_draft && wants_draft ? probe_draft(c, a, e) : ERR_OK;
 }

@@ -106,11 +106,60 @@ static bool wants_context(cycle *c, const cycle_slice *slices, int n)
     return wanted;
 }
 
-status cycle_prefill(cycle *c, const cycle_slice *slices, int n)
+static status prefill_pass(cycle *c, const cycle_slice *slices, int n)
 {
     TRY(cycle_forward_slices(c, slices, n));
     if (c->max_draft == 0 || !wants_context(c, slices, n)) return ERR_OK;
     return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), (dev_buf){0});
+}
+
+status cycle_round_at(cycle *c, int slot, int64_t pos)
+{
+    return c->narrow && pos % OPS_BLOCK == 0 ? narrow_round(c->narrow, slot) : ERR_OK;
+}
+
+/* Rows of the slice up to its block's end. */
+static int rows_of_block(const cycle_slice *s)
+{
+    int n = OPS_BLOCK - (int)(s->pos % OPS_BLOCK);
+    return n < s->n ? n : s->n;
+}
+
+/* A block of every slice, then the next. */
+static status prefill_blocks(cycle *c, const cycle_slice *slices, int n)
+{
+    cycle_slice left[64], now[64];
+    memcpy(left, slices, (size_t)n * sizeof *slices);
+    for (int k = n; k > 0;) {
+        for (int l = 0; l < k; l++) {
+            now[l] = left[l];
+            now[l].n = rows_of_block(&left[l]);
+            DASSERT(now[l].n_logits == 0 || now[l].n == left[l].n);
+        }
+        TRY(prefill_pass(c, now, k));
+        int kept = 0;
+        for (int l = 0; l < k; l++) {
+            cycle_slice *s = &left[l];
+            s->ids += now[l].n;
+            s->pos += now[l].n;
+            s->n -= now[l].n;
+            TRY(cycle_round_at(c, s->slot, s->pos));
+            if (s->n > 0) left[kept++] = *s;
+        }
+        k = kept;
+    }
+    return ERR_OK;
+}
+
+status cycle_prefill(cycle *c, const cycle_slice *slices, int n)
+{
+    return c->narrow ? prefill_blocks(c, slices, n) : prefill_pass(c, slices, n);
+}
+
+int cycle_most_draft(const cycle *c, int64_t pos)
+{
+    int room = OPS_BLOCK - 1 - (int)(pos % OPS_BLOCK);
+    return c->narrow && room < c->max_draft ? room : c->max_draft;
 }
 
 status cycle_sync(cycle *c)
@@ -461,6 +510,7 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
         read_result(c, &lanes[l], l, d, kind.wants_logprobs, &out[l]);
         d += lanes[l].n_draft > 0;
         TRY(look_for_nan(c, l, &out[l]));
+        TRY(cycle_round_at(c, lanes[l].slot, lanes[l].pos + out[l].n));
     }
     return kind.has_proposals ? ERR_OK : cycle_pending_add(c, lanes, L);
 }

@@ -26,7 +26,7 @@ struct snapshots {
 
 int64_t snapshot_cell_bytes(const cycle *c)
 {
-    return cells_bytes(c->target);
+    return cells_bytes(c->target, c->narrow);
 }
 
 int64_t snapshot_window_bytes(const cycle *c)
@@ -51,7 +51,7 @@ status snapshots_open(snapshots **out, cycle *c, int n_cells, int n_windows, err
     if (!s) return err_set(e, ERR_NOMEM, "snapshots", -1, "snapshots");
     s->c = c;
     s->n_cells = n_cells;
-    status st = cells_open(&s->cells, c->target, n_cells, e);
+    status st = cells_open(&s->cells, c->target, c->narrow, n_cells, e);
     if (st == ERR_OK) {
         plan(s, n_windows);
         st = dev_arena_open(&s->mem, c->be, e);
@@ -119,10 +119,11 @@ static int64_t next_boundary(int64_t pos)
     return (pos / OPS_BLOCK + 1) * OPS_BLOCK;
 }
 
-/* A verify pass can be committed only from where it began, so the state there is set aside. */
+/* A verify pass can be committed only from where it began, so the state there is set aside; narrow
+ * states end their pass at the boundary. */
 status snapshot_before_cycle(snapshots *s, const cycle_lane *lanes, int L, const int32_t *cell)
 {
-    for (int l = 0; l < L; l++)
+    for (int l = 0; l < L && !s->c->narrow; l++)
         if (cell[l] >= 0) TRY(snapshot_save(s, lanes[l].slot, cell[l]));
     return ERR_OK;
 }
@@ -143,7 +144,7 @@ status snapshot_after_cycle(snapshots *s, const cycle_lane *lanes, int L, const 
                             const cycle_result *results, bool *crossed)
 {
     const int32_t *lane_row = s->c->rows.lane_row; /* of the cycle that was */
-    bool advanced = cells_pass_advanced(s->cells);
+    bool advanced = s->c->narrow || cells_pass_advanced(s->cells);
     lane_words at = {0};
     int n = 0;
     for (int l = 0; l < L; l++) {

@@ -17,6 +17,9 @@
 typedef struct engine engine;
 
 typedef enum { ENGINE_KV_INT8, ENGINE_KV_BF16, ENGINE_KV_F32 } engine_kv;
+/* Of recurrent states. BF16 halves what a kept state takes; the live ones are rounded at every
+ * block boundary then, so that it does not show which were kept. */
+typedef enum { ENGINE_STATE_F32, ENGINE_STATE_BF16 } engine_state;
 enum { ENGINE_ROWS_AUTO = -2, ENGINE_WIDTHS = 16 };
 
 typedef struct {
@@ -29,6 +32,7 @@ typedef struct {
     int prefill_rows;    /* most prompt rows of a step; 0 = as suits the backend */
     int64_t max_context; /* tokens of one sequence, prompt and answer; 0 = the model's */
     engine_kv kv;
+    engine_state state;
     int draft_rows; /* proposals a cycle; -1 = as many as the draft makes; ENGINE_ROWS_AUTO = as
                      * many as pay, lane by lane (decode/width.h) */
     int queue_size; /* waiting choices; 0 = 256 */

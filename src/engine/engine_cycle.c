@@ -20,6 +20,7 @@ cycle_options engine_cycle_options(const engine_options *o)
         .kv = o->kv == ENGINE_KV_INT8   ? KV_INT8
               : o->kv == ENGINE_KV_BF16 ? KV_BF16
                                         : KV_F32,
+        .has_narrow_states = o->state == ENGINE_STATE_BF16,
         .max_draft = o->draft_rows == ENGINE_ROWS_AUTO ? -1 : o->draft_rows,
         .spoils_drafts = o->spoils_drafts,
         .on_progress = o->on_progress,

@@ -13,6 +13,7 @@ enum { TURN_MEMORY_DEFAULT = 8 << 20 };
 void engine_flags_init(engine_flags *f, int lanes)
 {
     *f = (engine_flags){.kv_format = "int8",
+                        .state_format = "f32",
                         .draft_rows = "auto",
                         .prefill_rows = "auto",
                         .prompt_cache = "on",
@@ -37,6 +38,8 @@ int engine_flags_rows(engine_flags *f, option_row *rows)
          .help = "ref, cpu or cuda, also cpu:avx2 and so on (default: the fastest there is)"},
         {"kv-format", OPTION_CHOICE, &f->kv_format, .choices = "int8|bf16|f32",
          .help = "how keys and values are kept"},
+        {"state-format", OPTION_CHOICE, &f->state_format, .choices = "f32|bf16",
+         .help = "how recurrent states are kept; bf16 takes half the memory and rounds them"},
         {"draft-rows", OPTION_TEXT, &f->draft_rows,
          .help = "proposals a cycle: auto (as many as pay, lane by lane) or 0 to 15"},
         {"prefill-rows", OPTION_TEXT, &f->prefill_rows,
@@ -209,6 +212,7 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
     out.kv = strcmp(f->kv_format, "int8") == 0   ? ENGINE_KV_INT8
              : strcmp(f->kv_format, "bf16") == 0 ? ENGINE_KV_BF16
                                                  : ENGINE_KV_F32;
+    if (strcmp(f->state_format, "bf16") == 0) out.state = ENGINE_STATE_BF16;
     *o = out;
     return ERR_OK;
 }

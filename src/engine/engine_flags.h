@@ -14,14 +14,15 @@
 #include "engine/engine.h"
 
 typedef struct {
-    const char *model, *draft_model, *backend, *kv_format, *draft_rows, *prefill_rows;
+    const char *model, *draft_model, *backend, *kv_format, *state_format, *draft_rows;
+    const char *prefill_rows;
     const char *prompt_cache, *revision;
     int64_t lanes, threads, max_context, max_memory, cache_memory, turn_memory;
     double decode_share;
     bool pin_threads, offline;
 } engine_flags;
 
-enum { ENGINE_FLAG_ROWS = 17 };
+enum { ENGINE_FLAG_ROWS = 18 };
 
 /* Defaults; --lanes differs between commands. */
 void engine_flags_init(engine_flags *f, int lanes);

@@ -374,7 +374,8 @@ static int plan_cycle(engine *e, sequence **lanes)
         }
         int64_t left = s->req->max_tokens - s->n_new;
         int max_new = (int)(left < OPS_ROWS_MAX ? left : OPS_ROWS_MAX);
-        int width = e->width < max_new - 1 ? e->width : max_new - 1;
+        int width = cycle_most_draft(e->cycle, s->pos);
+        if (width > max_new - 1) width = max_new - 1;
         lanes[L] = s;
         e->step[L++] = (cycle_lane){.slot = i,
                                     .anchor = s->anchor,

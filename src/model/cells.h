@@ -7,18 +7,19 @@
 #ifndef RIPTIDE_MODEL_CELLS_H
 #define RIPTIDE_MODEL_CELLS_H
 
-#include "model/model.h"
+#include "model/narrow.h"
 
 typedef struct cells cells;
 
-/* Bytes of one cell. */
-int64_t cells_bytes(const model *m);
+/* Bytes of one cell, with states in BF16 or f32. */
+int64_t cells_bytes(const model *m, bool is_narrow);
 
 /* The same of a model that is not opened, on a backend with this act type. */
-int64_t cells_plan_bytes(const arch_target *a, dtype act);
+int64_t cells_plan_bytes(const arch_target *a, dtype act, bool is_narrow);
 
-/* n cells over m, which is borrowed until close. Returns NOMEM */
-status cells_open(cells **c, model *m, int n, err *e);
+/* n cells over m, which is borrowed until close, as is w: how states are narrowed, or NULL for
+ * f32. Returns NOMEM */
+status cells_open(cells **c, model *m, narrow *w, int n, err *e);
 void cells_close(cells *c); /* NULL is fine */
 
 status cells_save(cells *c, int slot, int cell);
@@ -27,7 +28,9 @@ status cells_load(cells *c, int cell, int slot);
 /* The last pass moved the slots' states itself (advance = true). */
 bool cells_pass_advanced(const cells *c);
 
-/* Some lanes of the last pass with advance = false, ascending; device memory. */
+/* Only with f32 states: the others never have to go on from before a pass.
+ *
+ * Some lanes of the last pass with advance = false, ascending; device memory. */
 typedef struct {
     int L;
     dev_buf row;      /* i32 [L+1] the lane's first row in that pass; [L] = any row behind them */
