@@ -6,7 +6,9 @@
  * engine's own of decoding. Printed: tokens per second of both, their ratio over all rounds, the
  * median of the rounds' ratios, the larger relative difference between the two halves of one side
  * (spread); with several rounds a prompt also the ratio of what each prompt usually took (the
- * median of its times on a side, which a disturbance of some of them does not move).
+ * median of its times on a side, which a disturbance of some of them does not move), and how many
+ * cycles had how many proposals. Two engines without a draft differ by up to 5 % by where their
+ * pages lie: run it some times and take the median.
  *
  * Usage: width_abba MODEL [DRAFT_ROWS|auto [TOKENS [TEMPERATURE [ROUNDS [PROMPTS.json]]]]]
  *        DRAFT is MODEL-dflash2. With a file of prompts (tests/data/prompts.json) each of them has
@@ -38,6 +40,7 @@ typedef struct {
     double usual[2]; /* ms [side]: medians over a prompt's times, summed over prompts */
     double ratio[ROUNDS_MOST];
     int n_rounds, repeats;
+    engine_tally warm; /* of the drafted engine, behind the warm-up */
 } contest;
 
 static void must(status s, const err *e)
@@ -114,6 +117,7 @@ static void warm_up(contest *c)
     int32_t id = 1;
     decode_ms(c->plain, c, &id, 1, 1, &a);
     decode_ms(c->drafted, c, &id, 1, 1, &a);
+    c->warm = engine_stats(c->drafted).tally;
 }
 
 static void play(contest *c, const int32_t *ids, int n, uint64_t seed)
@@ -178,6 +182,18 @@ static void play_file(contest *c, const char *path)
     arena_fini(&a);
 }
 
+/* By proposals, without those of the warm-up. */
+static void print_cycles(contest *c)
+{
+    engine_tally now = engine_stats(c->drafted).tally;
+    printf("cycles by proposals:");
+    for (int i = 0; i < ENGINE_WIDTHS; i++) {
+        int64_t n = now.widths[i] - c->warm.widths[i];
+        if (n > 0) printf(" %d: %lld", i, (long long)n);
+    }
+    printf("\n");
+}
+
 static engine *open_engine(const char *model, const char *draft, int draft_rows)
 {
     err e = {0};
@@ -233,6 +249,7 @@ int main(int argc, char **argv)
            2e3 * c.tokens / drafted, plain / drafted, c.n_rounds, c.ratio[c.n_rounds / 2],
            c.usual[0] / c.usual[1], 100 * (one > other ? one : other), 2 * c.tokens / c.cycles,
            c.accepted, c.drafted_rows);
+    print_cycles(&c);
     engine_close(c.drafted);
     engine_close(c.plain);
     return 0;

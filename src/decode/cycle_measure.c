@@ -3,11 +3,12 @@
 #include "decode/cycle_priv.h"
 #include "decode/width.h"
 
-/* A point is run again until it took POINT_MS or RUNS_MOST runs, at least twice unless the first
- * run took SLOW_MS: the first captures a graph, or meets cold caches. Points that can be done
- * without are left out once ENOUGH_MS are spent. */
-static const double WARM_MS = 15, POINT_MS = 12, SLOW_MS = 150, ENOUGH_MS = 100;
-enum { RUNS_MOST = 12 };
+/* A point is run again until it took POINT_MS or RUNS_MOST runs: at least RUNS_LEAST times, as any
+ * of them may be held up; twice when they took SLOW_MS, as the first captures a graph, or meets
+ * cold caches; once when that took VERY_SLOW_MS. Points that can be done without are left out once
+ * ENOUGH_MS are spent. */
+static const double WARM_MS = 15, POINT_MS = 12, SLOW_MS = 150, VERY_SLOW_MS = 600, ENOUGH_MS = 150;
+enum { RUNS_LEAST = 3, RUNS_MOST = 12 };
 
 typedef struct {
     cycle *c;
@@ -68,7 +69,9 @@ static status run_point(cycle *c, int L, int width, point *out)
         *out = run == 0 ? p
                         : (point){least(p.plain, out->plain), least(p.verify, out->verify),
                                   least(p.pass, out->pass)};
-        if (clock_ms_since(from) > (run == 0 ? SLOW_MS : POINT_MS)) return ERR_OK;
+        double spent = clock_ms_since(from);
+        double enough = run == 0 ? VERY_SLOW_MS : run + 1 < RUNS_LEAST ? SLOW_MS : POINT_MS;
+        if (spent > enough) return ERR_OK;
     }
     return ERR_OK;
 }

@@ -16,18 +16,21 @@ static const double LANE_KEEPS = 0.935, ALL_KEEPS = 0.995, UNSEEN_KEEPS = 0.993;
 /* Proposals must be better than none by this much, and by more to begin with them: going to and fro
  * costs, as each kind of cycle leaves the caches to the other. */
 static const double GAIN_LEAST = 1.1, GAIN_BEGIN = 1.2;
-/* Of the time of all other cycles, what may be lost on trying, in ms a ms; the first credit and the
- * most that is saved up, in cycles without proposals. */
-static const double TRIAL_SHARE = 0.01, CREDIT_FIRST = 2, CREDIT_MOST = 8;
+/* Credit, in ms: what proposals may lose against none. Every cycle brings LOSS_SHARE of its time,
+ * a cycle with proposals what it won or lost; in cycles without proposals, the first credit and the
+ * most that is saved up or owed. A cycle counts as at most SURPRISE times what was to be expected:
+ * what held it up would have held up another. */
+static const double LOSS_SHARE = 0.01, CREDIT_FIRST = 1.5, CREDIT_MOST = 16, CREDIT_OWED = 6;
 /* Of the tokens that proposals were expected to bring, the share that came: ends of answers cut
  * them, texts change, and what is chosen for looking best looked too good more often than too bad.
  * What the count keeps of older cycles, and the tokens that stand for 1 at first. */
 static const double YIELD_KEEPS = 0.99, YIELD_FIRST = 20;
-/* Corrections: trust kept in every cycle, at first, the most there is, and below which it is stale;
- * a time off by the factor SURPRISE leaves less than that, so that the next look comes soon. */
+/* Corrections: trust kept in every cycle, at first, the most there is, and below which it is stale.
+ * A time off by the factor SURPRISE counts as off by just that, and halves the trust: one such
+ * cycle was held up, some of them behind each other are news. */
 enum { PLAIN_TRIAL = 3 }; /* cycles */
 static const double TRUST_KEEPS = 0.98, TRUST_FIRST = 2, TRUST_MOST = 16, TRUST_STALE = 1,
-                    TRUST_SHAKEN = 0.9, SURPRISE = 1.3;
+                    SURPRISE = 1.3;
 
 /* ---- costs -------------------------------------------------------------------------------- */
 
@@ -164,13 +167,27 @@ static double rate(const width_plan *p)
     return p->ms > 0 ? p->tokens / p->ms : 0;
 }
 
-/* Whether what looks worse is worth a trial: always news when it is proposals, only now and then
- * when it is none (of that only the time is unknown). */
-static bool wants_trial(const width_policy *p, const width_plan *best, const width_plan *other)
+/* Proposals that look worse than none are always news, as long as there is credit for what they
+ * would lose. */
+static bool is_worth_trying(const width_policy *p, const width_plan *plain,
+                            const width_plan *drafted)
 {
-    if (other->n_rows == 0 && p->trust[0] >= TRUST_STALE) return false;
-    double loss = other->ms - other->tokens / rate(best), least = other->ms * (GAIN_LEAST - 1);
-    return (loss > least ? loss : least) <= p->credit;
+    double loss = drafted->ms - drafted->tokens / rate(plain);
+    double least = drafted->ms * (GAIN_LEAST - 1);
+    return drafted->n_rows > 0 && (loss > least ? loss : least) <= p->credit;
+}
+
+/* Whether the time of cycles without proposals is to be looked at again, some of them behind each
+ * other: everything is judged by it. */
+static bool wants_plain(width_policy *p)
+{
+    if (p->n_left > 0) {
+        p->n_left--;
+        return true;
+    }
+    if (p->trust[0] >= TRUST_STALE) return false;
+    p->n_left = PLAIN_TRIAL - 1;
+    return true;
 }
 
 void width_choose(width_policy *p, cycle_lane *lanes, int L)
@@ -178,8 +195,7 @@ void width_choose(width_policy *p, cycle_lane *lanes, int L)
     if (!p) return;
     width_lane seen[WIDTH_LANES];
     width_plan plain, drafted;
-    p->is_trial = false;
-    p->rate = p->promised = 0;
+    p->promised = 0;
     if (!p->is_usable) {
         for (int l = 0; l < L; l++) lanes[l].n_draft = 0;
         return;
@@ -187,21 +203,11 @@ void width_choose(width_policy *p, cycle_lane *lanes, int L)
     for (int l = 0; l < L; l++) outlook(p, &lanes[l], &seen[l]);
     double yield = (p->yield.right + YIELD_FIRST) / (p->yield.tried + YIELD_FIRST);
     width_find(&p->costs, p->scale, yield, seen, L, &plain, &drafted);
-    const width_plan *best = &plain, *other = &drafted;
+    const width_plan *best = &plain;
     double least = p->is_drafting ? GAIN_LEAST : GAIN_BEGIN;
-    p->is_drafting = drafted.n_rows > 0 && rate(&drafted) > least * rate(&plain);
-    if (p->is_drafting) {
+    p->is_drafting = drafted.n_rows > 0 && p->credit > 0 && rate(&drafted) > least * rate(&plain);
+    if (!wants_plain(p) && (p->is_drafting || is_worth_trying(p, &plain, &drafted)))
         best = &drafted;
-        other = &plain;
-    }
-    p->rate = rate(best);
-    bool goes_on = p->n_left > 0 && best == &drafted;
-    p->n_left = goes_on ? p->n_left - 1 : 0;
-    if (goes_on || (drafted.n_rows > 0 && wants_trial(p, best, other))) {
-        if (!goes_on && best == &drafted) p->n_left = PLAIN_TRIAL - 1;
-        p->is_trial = true;
-        best = other;
-    }
     p->promised = (best->tokens - L) / yield;
     for (int l = 0; l < L; l++) lanes[l].n_draft = best->width[l];
 }
@@ -244,14 +250,26 @@ static void learn_time(width_policy *p, const width_plan *ran, int L, double ms)
     p->n_plain = kind == 1 ? 0 : p->n_plain + 1;
     if (!is_settled) return;
     if (!(expected > 0) || !(ms > 0) || !isfinite(ms)) return;
-    /* A cycle that took twice what was to be expected says little of its width: it was held up. */
     double x = ms / expected;
     bool is_surprise = x > SURPRISE * *scale || x * SURPRISE < *scale;
-    if (is_surprise && *trust > TRUST_SHAKEN) *trust = TRUST_SHAKEN;
-    if (x > 2 * *scale) x = 2 * *scale;
-    if (x < *scale / 2) x = *scale / 2;
+    if (x > SURPRISE * *scale) x = SURPRISE * *scale;
+    if (x * SURPRISE < *scale) x = *scale / SURPRISE;
     *scale = (*scale * *trust + x) / (*trust + 1);
-    if (!is_surprise) *trust = *trust + 1 < TRUST_MOST ? *trust + 1 : TRUST_MOST;
+    *trust = is_surprise ? *trust / 2 : *trust + 1 < TRUST_MOST ? *trust + 1 : TRUST_MOST;
+}
+
+/* Ran in ms, against cycles without proposals. */
+static void settle_credit(width_policy *p, const width_plan *ran, int L, double ms)
+{
+    static const width_plan none = {0};
+    double plain = cycle_ms(&p->costs, p->scale, L, &none);
+    double most = SURPRISE * cycle_ms(&p->costs, p->scale, L, ran);
+    if (ms > most) ms = most;
+    bool is_behind = ran->n_rows == 0 && p->n_plain == 0; /* it finds the caches emptied */
+    if (ran->n_rows > 0 || is_behind) p->credit += ran->tokens / L * plain - ms;
+    p->credit += LOSS_SHARE * ms;
+    if (p->credit > CREDIT_MOST * plain) p->credit = CREDIT_MOST * plain;
+    if (p->credit < -CREDIT_OWED * plain) p->credit = -CREDIT_OWED * plain;
 }
 
 void width_learn(width_policy *p, const cycle_lane *lanes, const cycle_result *out, int L,
@@ -271,15 +289,8 @@ void width_learn(width_policy *p, const cycle_lane *lanes, const cycle_result *o
         p->yield.right = p->yield.right * YIELD_KEEPS + ran.tokens - L;
         p->yield.tried = p->yield.tried * YIELD_KEEPS + p->promised;
     }
+    if (isfinite(ms)) settle_credit(p, &ran, L, ms);
     learn_time(p, &ran, L, ms);
-    if (!isfinite(ms)) return;
-    if (p->is_trial)
-        p->credit -= ms - ran.tokens / p->rate;
-    else
-        p->credit += TRIAL_SHARE * ms;
-    double most = CREDIT_MOST * width_curve_at(&p->costs.plain, L);
-    if (p->credit > most) p->credit = most;
-    if (p->credit < -most) p->credit = -most; /* a trial that was held up by something else */
 }
 
 status width_step(width_policy *p, cycle *c, const cycle_lane *lanes, int L, cycle_result *out)

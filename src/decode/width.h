@@ -5,8 +5,10 @@
  * lane with proposals 1..w the sum of p_1 .. p_i over i: p_i is the chance that proposal i is right
  * when those before it were, counted per lane. The widths with the most tokens per time win.
  *
- * What looked worse is tried again now and then: a share of the time may be spent on that, so that
- * a lane whose text becomes predictable comes back. Widths never change what is emitted (design.md
+ * An account is kept of what cycles with proposals really won or lost against cycles without. What
+ * looks worse is tried, and what looks better goes on, as long as no more than a small share of the
+ * time is lost: so a lane whose text becomes predictable comes back, and a wrong outlook costs
+ * little. Widths never change what is emitted (design.md
  * "Identity"), only when.
  *
  * Nothing here allocates or looks at a clock. Thread: one at a time. */
@@ -78,11 +80,9 @@ typedef struct {
     double promised;           /* of those expected, the cycle's chosen last */
     double scale[2], trust[2]; /* corrections without and with proposals; what they rest on */
     int n_plain;               /* cycles without proposals behind each other */
-    double credit;             /* ms that may be spent on trying */
+    double credit;             /* ms that proposals may lose yet */
     bool is_drafting;          /* proposals looked better when it was chosen */
-    bool is_trial;             /* the cycle chosen last is one */
-    int n_left;                /* cycles left of a trial without proposals */
-    double rate;               /* tokens a ms of what looked best when it was chosen */
+    int n_left;                /* cycles without proposals that are to follow, to be timed */
 } width_policy;
 
 void width_init(width_policy *p, const width_costs *costs);
