@@ -209,16 +209,29 @@ void json_c_string(json_writer *w, const char *s)
     json_string(w, str_from(s));
 }
 
+/* Answers are full of them: no printf. */
+static void put_digits(buf *b, uint64_t v)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v > 0);
+    buf_put(b, digits + at, sizeof digits - at);
+}
+
 void json_int(json_writer *w, int64_t v)
 {
     separate(w);
-    buf_printf(w->out, "%lld", (long long)v);
+    if (v < 0) buf_put_byte(w->out, '-');
+    put_digits(w->out, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
 void json_uint(json_writer *w, uint64_t v)
 {
     separate(w);
-    buf_printf(w->out, "%llu", (unsigned long long)v);
+    put_digits(w->out, v);
 }
 
 /* d.ddd…e±x with the fewest digits that read back as v. 15 digits always survive a double, so the

@@ -41,9 +41,24 @@ static void on_written(uv_write_t *req, int r)
     }
 }
 
+/* A piece of a stream mostly fits into the kernel's buffer: then there is nothing to wait for,
+ * which saves uv's bookkeeping and a call of epoll_ctl. True when all has left. */
+static bool write_now(conn *c)
+{
+    uv_buf_t bytes = {.base = c->out.ptr, .len = c->out.len};
+    int n = uv_try_write((uv_stream_t *)&c->tcp, &bytes, 1);
+    if (n <= 0) return false; /* an error is told by the write that follows */
+    c->l->unsent_bytes -= (size_t)n;
+    c->progress_ms = uv_now(c->l->loop);
+    buf_consume(&c->out, (size_t)n);
+    if (c->out.len == 0 && c->out.cap > KEEP_BYTES) buf_fini(&c->out);
+    return c->out.len == 0;
+}
+
 void conn_flush(conn *c)
 {
     if (c->is_sending || conn_unsent(c) == 0 || c->is_broken || c->phase == CONN_CLOSING) return;
+    if (c->phase == CONN_BUSY && write_now(c)) return;
     buf swap = c->sending;
     c->sending = c->out;
     c->out = swap;

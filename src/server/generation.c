@@ -7,6 +7,7 @@
 
 enum {
     WAITING_MAX = 8 << 20,     /* bytes of events for a loop that is far behind */
+    FLUSH_BYTES = 64 << 10,    /* of a client leave before all events are taken */
     SCRATCH_BASE = 64 << 20,   /* a request may take so much memory to read … */
     SCRATCH_PER_BODY_BYTE = 6, /* … and so much more */
 };
@@ -30,6 +31,11 @@ static void drop_input(generation *g)
 static void generation_free(generation *g)
 {
     server *s = g->server;
+    if (g->is_unflushed) {
+        generation **at = &s->unflushed;
+        while (*at != g) at = &(*at)->next_unflushed;
+        *at = g->next_unflushed;
+    }
     drop_input(g);
     for (int i = 0; g->answers && i < g->request.n; i++) answer_close(&g->answers[i]);
     mem_free(g->answers);
@@ -81,6 +87,24 @@ static void reply_error(generation *g, const api_error *a)
     conn_reply_error(let_go(g), &own, NULL);
 }
 
+/* What several events say to one client leaves together, when all are taken. */
+static void flush_later(generation *g)
+{
+    if (g->is_unflushed) return;
+    g->is_unflushed = true;
+    g->next_unflushed = g->server->unflushed;
+    g->server->unflushed = g;
+}
+
+static void flush_all(server *s)
+{
+    for (generation *g = s->unflushed; g; g = g->next_unflushed) {
+        g->is_unflushed = false;
+        if (g->conn) conn_flush(g->conn);
+    }
+    s->unflushed = NULL;
+}
+
 /* Pass on what the dialect wrote. A client that does not keep up is cut off. */
 static void send_out(generation *g)
 {
@@ -90,7 +114,10 @@ static void send_out(generation *g)
     buf_clear(&g->out);
     g->put_ms = uv_now(&g->server->loop);
     if (fits) {
-        conn_flush(g->conn);
+        if (!g->server->is_taking_events || conn_unsent(g->conn) > FLUSH_BYTES)
+            conn_flush(g->conn);
+        else
+            flush_later(g);
         return;
     }
     log_event(LOG_INFO, has_memory ? "slow_reader" : "out_of_memory", "request=%s",
@@ -299,6 +326,7 @@ static void take_event(generation *g, const engine_event *ev, bool is_cut)
 void server_take_events(uv_async_t *wake)
 {
     server *s = wake->data;
+    s->is_taking_events = true;
     for (bridge_event *ev = bridge_take(&s->bridge), *next; ev; ev = next) {
         generation *g = ev->target;
         next = ev->next;
@@ -307,6 +335,8 @@ void server_take_events(uv_async_t *wake)
         take_event(g, &ev->ev, is_cut);
         if (!is_cut) bridge_free(ev);
     }
+    s->is_taking_events = false;
+    flush_all(s);
 }
 
 /* --- from the body to the engine ---------------------------------------------------------------

@@ -156,7 +156,9 @@ typedef struct {
 
 struct generation {
     server *server;
-    generation *next, *prev; /* in server->generations */
+    generation *next, *prev;    /* in server->generations */
+    generation *next_unflushed; /* in server->unflushed, where is_unflushed */
+    bool is_unflushed;
     const dialect *dialect;
     conn *conn; /* NULL when nobody waits for the answer any more */
     uv_work_t work;

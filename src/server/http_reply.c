@@ -68,7 +68,12 @@ void http_put_head(buf *out, const http_reply_head *h)
 void http_put_chunk(buf *out, str bytes)
 {
     if (bytes.len == 0) return;
-    buf_printf(out, "%zx\r\n", bytes.len);
+    char size[2 * sizeof bytes.len + 2]; /* hexadecimal, and the end of the line */
+    size_t at = sizeof size;
+    size[--at] = '\n';
+    size[--at] = '\r';
+    for (size_t n = bytes.len; n > 0; n >>= 4) size[--at] = "0123456789abcdef"[n & 15];
+    buf_put(out, size + at, sizeof size - at);
     buf_put_str(out, bytes);
     buf_put_c(out, "\r\n");
 }

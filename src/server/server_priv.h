@@ -49,6 +49,8 @@ struct server {
     int n_stops;       /* how often a stop was asked for */
     uint64_t close_ms; /* loop time at which the last bytes are given up */
     bool has_loop, has_stop, is_closed;
+    bool is_taking_events;           /* of the engine … */
+    generation *unflushed;           /* … and who has been sent something by them */
     engine *engine;                  /* borrowed */
     const engine_info *about;        /* the engine's */
     const tokenizer *tokens;         /* the engine's */

@@ -122,6 +122,8 @@ TEST(the_writer_places_commas)
     json_open_array(&w);
     json_int(&w, -5);
     json_uint(&w, UINT64_MAX);
+    json_int(&w, INT64_MIN);
+    json_int(&w, 0);
     json_null(&w);
     json_open_object(&w);
     json_close_object(&w);
@@ -141,8 +143,9 @@ TEST(the_writer_places_commas)
     json_key(&w, "g");
     json_bool(&w, false);
     json_close_object(&w);
-    assert_string_equal(b.ptr, "{\"a\":[-5,18446744073709551615,null,{},[]],\"b\\\"\":\"x\","
-                               "\"c\":[1,{\"x\":2}],\"d\":{ },\"e\":true,\"f\":\"y\",\"g\":false}");
+    assert_string_equal(
+        b.ptr, "{\"a\":[-5,18446744073709551615,-9223372036854775808,0,null,{},[]],\"b\\\"\":\"x\","
+               "\"c\":[1,{\"x\":2}],\"d\":{ },\"e\":true,\"f\":\"y\",\"g\":false}");
 }
 
 static const char *written(double v)

@@ -259,3 +259,61 @@ TEST(an_idle_connection_is_closed_without_a_word)
     echo_close(s);
     buf_fini(&in);
 }
+
+/* What bench/http_probe.c weighs for 5,000: between requests nothing is kept but the connection. */
+TEST(an_idle_connection_is_one_block_of_memory)
+{
+    enum { N = 64 };
+    int fds[N];
+    buf in;
+    buf_init(&in);
+    echo_server *s = echo_open(echo_limits());
+    int64_t before = 0;
+    for (int i = 0; i < N; i++) {
+        fds[i] = client_open(s->l.port);
+        buf_clear(&in);
+        client_ask(fds[i], STR("POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello"),
+                   &in, "hello");
+        if (i > 0) continue;
+        CLIENT_WAIT_FOR(atomic_load(&s->n_conns) == 1);
+        before = mem_count().n_live - 1;
+    }
+    buf_fini(&in);
+    CLIENT_WAIT_FOR(atomic_load(&s->n_conns) == N);
+    CLIENT_WAIT_FOR(mem_count().n_live <= before + N);
+    for (int i = 0; i < N; i++) close(fds[i]);
+    echo_close(s);
+}
+
+/* Slow heads, slow bodies and slow readers at a time, in the manner of slowhttptest. */
+TEST(slow_clients_hold_up_nobody_and_are_ended)
+{
+    enum { N = 40, ROUNDS = 12 };
+    static const char *const begun[] = {
+        "GET /echo HTTP/1.1\r\nX-A: ", "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 999\r\n\r\n",
+        "GET /flood HTTP/1.1\r\n" HOST "\r\n"};
+    http_limits m = echo_limits();
+    m.head_ms = m.body_idle_ms = m.stall_ms = 400;
+    m.body_rate = 1 << 10;
+    echo_server *s = echo_open(m);
+    int fds[3 * N];
+    buf in;
+    buf_init(&in);
+    for (int i = 0; i < 3 * N; i++) {
+        fds[i] = client_open(s->l.port);
+        assert_true(client_send(fds[i], str_from(begun[i % 3])));
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < 3 * N; i++)
+            if (i % 3 < 2) client_send(fds[i], STR("x")); /* a byte now and then */
+        client_fetch(s->l.port,
+                     STR("POST /echo HTTP/1.1\r\n" HOST CLOSE "Content-Length: 2\r\n\r\nok"), &in);
+        assert_int_equal(client_status(&in), 200);
+        usleep(20000);
+    }
+    /* They send on, but not enough: each has an end. */
+    CLIENT_WAIT_FOR(atomic_load(&s->n_conns) == 0);
+    for (int i = 0; i < 3 * N; i++) close(fds[i]);
+    echo_close(s);
+    buf_fini(&in);
+}
