@@ -196,12 +196,47 @@ await test('M1_top_k_of_0_or_minus_1_is_the_whole_vocabulary', async () => {
   assert.equal(one, greedy);
 });
 
+// A draft changes neither what penalties do nor what is drawn: the answers are the same, not only as likely.
+await test('M3_M5_penalties_and_sampling_do_not_depend_on_the_draft', async () => {
+  const asked = [{}, { presence_penalty: 2 }, { frequency_penalty: 2 }, { repetition_penalty: 1.5 },
+    { presence_penalty: -1, frequency_penalty: 0.5, logit_bias: { 300: 5 } }, { temperature: 1, top_p: 1, top_k: 0, n: 6 }];
+  const answers = [];
+  for (const rows of ['0', '2', '8']) {
+    const other = await startServer('--draft-rows', rows);
+    const said = await Promise.all(asked.map(async (change) => {
+      const reply = await checkedFetch(`${other.url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ ...plain, max_tokens: 48,
+        temperature: 0.8, seed: 11, messages: [user('Tell a story of 5 days about Theo in Warsaw.')], ...change }) });
+      const { choices, timings } = await reply.json();
+      assert.equal(timings.draft_n > 0, rows !== '0');
+      return choices.map((c) => c.message.content);
+    }));
+    assert.equal(await other.stop(), 0);
+    answers.push(said);
+  }
+  assert.deepEqual(answers[1], answers[0]);
+  assert.deepEqual(answers[2], answers[0]);
+  assert.ok(new Set(answers[0].slice(0, 5).flat()).size > 2, 'penalties have an effect');
+  assert.ok(new Set(answers[0][5]).size > 3, 'choices differ');
+});
+
 await test('H1_depth_and_length_are_refused_and_the_server_lives', async () => {
   const nested = '['.repeat(3000) + ']'.repeat(3000);
   for (const body of [`{"messages":[{"role":"user","content":"a"}],"tools":${nested}}`, nested, `${'{"a":'.repeat(200)}1${'}'.repeat(200)}`]) {
     const { code } = await post('/v1/chat/completions', body);
     assert.equal(code, 400);
   }
+  const groups = `root ::= ${'('.repeat(60000)}"a"${')'.repeat(60000)}`;
+  assert.equal((await post('/v1/chat/completions', { messages: [user('a')], grammar: groups })).code, 400);
+  // 2^31 newlines are refused before one of them is read, as many as a body may have by the tokens they make.
+  const early = await new Promise((resolve, reject) => {
+    const socket = net.connect(Number(new URL(server.url).port), '127.0.0.1');
+    let text = '';
+    socket.on('error', reject);
+    socket.on('data', (bytes) => (text += bytes));
+    socket.on('end', () => resolve(text));
+    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${2 ** 31 + 60}\r\n\r\n`);
+  });
+  assert.match(early, /^HTTP\/1\.1 413 /);
   const { code, json } = await post('/v1/chat/completions', { messages: [user('\n'.repeat(3 << 20))] });
   assert.equal(code, 400);
   assert.equal(json.error.code, 'context_length_exceeded');
@@ -213,6 +248,7 @@ await test('H3_bytes_that_are_no_text_are_a_400_in_valid_json', async () => {
   for (const path of ['/v1/chat/completions', '/v1/messages', '/v1/responses', '/v1/completions', '/tokenize']) {
     for (const bytes of [[0xff], [0xc3], [0xed, 0xa0, 0xbd], [0xc0, 0x80], [0xf8, 0x88, 0x80, 0x80]]) {
       assert.equal((await post(path, raw('{"model":"@"}', bytes))).code, 400);
+      assert.equal((await post(path, raw('{"tools":[{"type":"function","name":"@","function":{"name":"@"}}]}'.replace('@', 'f'), bytes))).code, 400);
     }
   }
   const lone = String.raw`"a\ud83d"`;
