@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "bench/stages_priv.h"
-#include "decode/cycle.h"
+#include "decode/cycle_priv.h"
 #include "model/engine_fixture.h"
 #include "model/prompt_fixture.h"
 
@@ -17,7 +17,7 @@ static const int widths[] = {1, 3, 7};
 
 /* ---- stages ------------------------------------------------------------------------------- */
 
-static cycle *open_cycle(const char *model)
+static cycle *open_cycle(const char *backend_name, const char *model)
 {
     char target[4300], draft[4300];
     snprintf(target, sizeof target, "%s/models/%s", test_root(), model);
@@ -27,7 +27,7 @@ static cycle *open_cycle(const char *model)
     CHECK_OK(cycle_open(&c,
                         &(cycle_options){.model = target,
                                          .draft = draft,
-                                         .backend = "cpu",
+                                         .backend = backend_name,
                                          .n_threads = 2,
                                          .n_slots = LANES_MAX,
                                          .prefill_rows = BEGIN,
@@ -94,13 +94,8 @@ static void count_prefill(buf *out, const char *model, cycle *c)
     put_stages(out, model, "64 prompt rows behind 64", &t);
 }
 
-static void count_cycle(buf *out, const char *model, cycle *c, int L, int width)
+static void fill_lanes(cycle *c, int L, int width, cycle_lane *lane)
 {
-    stage_table t = {0};
-    backend *b = (backend *)cycle_backend(c);
-    cycle_lane lane[LANES_MAX];
-    cycle_result result[LANES_MAX];
-    char name[64];
     for (int l = 0; l < L; l++) {
         int32_t ids[BEGIN + 1];
         fill_slot(c, l, ids);
@@ -109,12 +104,59 @@ static void count_cycle(buf *out, const char *model, cycle *c, int L, int width)
         lane[l] = (cycle_lane){
             .slot = l, .anchor = ids[BEGIN], .pos = BEGIN, .n_draft = width, .max_new = width + 1};
     }
+}
+
+static void put_case(char (*name)[64], int L, int width)
+{
+    snprintf(*name, sizeof *name, "cycle of %d x %d rows behind 128", L, width + 1);
+}
+
+static void count_cycle(buf *out, const char *model, cycle *c, int L, int width)
+{
+    stage_table t = {0};
+    backend *b = (backend *)cycle_backend(c);
+    cycle_lane lane[LANES_MAX];
+    cycle_result result[LANES_MAX];
+    char name[64];
+    fill_lanes(c, L, width, lane);
     tell_pass(c, L, BEGIN, width + 1, width > 0);
     stages_begin(b, &t);
     CHECK_STATUS(cycle_step(c, lane, L, result), ERR_OK);
     stages_end(b);
-    snprintf(name, sizeof name, "cycle of %d x %d rows behind 128", L, width + 1);
+    put_case(&name, L, width);
     put_stages(out, model, name, &t);
+}
+
+/* ---- launches ----------------------------------------------------------------------------- */
+
+#define LAUNCHES "cuda launches" /* in the lines that only a machine with a GPU can make */
+
+static void put_launches(buf *out, const char *model, const char *name, const cycle *c,
+                         const char *part)
+{
+    buf_printf(out, "%s,%s," LAUNCHES " %s,%lld,,\n", model, name, part,
+               (long long)cycle_backend(c)->n_nodes);
+}
+
+/* Kernels, copies and fills of a cycle's graphs. */
+static void count_launches(buf *out, const char *model, cycle *c, int L, int width)
+{
+    cycle_lane lane[LANES_MAX];
+    cycle_result result[LANES_MAX];
+    char name[64];
+    int64_t before = cycle_backend(c)->n_captures;
+    fill_lanes(c, L, width, lane);
+    put_case(&name, L, width);
+    if (width > 0) {
+        CHECK_STATUS(cycle_run_half(c, lane, L, CYCLE_DRAFT), ERR_OK);
+        put_launches(out, model, name, c, "of the draft");
+        CHECK_STATUS(cycle_run_half(c, lane, L, CYCLE_VERIFY), ERR_OK);
+        put_launches(out, model, name, c, "of the rest");
+    } else {
+        CHECK_STATUS(cycle_step(c, lane, L, result), ERR_OK);
+        put_launches(out, model, name, c, "in all");
+    }
+    assert_int_equal(cycle_backend(c)->n_captures, before + 1 + (width > 0));
 }
 
 /* ---- steps and acceptance ----------------------------------------------------------------- */
@@ -208,6 +250,17 @@ static int print_missing(str a, str b, char mark)
     return n;
 }
 
+/* The lines about launches alone, or all others. */
+static void put_lines(buf *out, str text, bool of_launches)
+{
+    while (text.len > 0) {
+        str line = next_line(&text);
+        if ((str_find(line, STR("," LAUNCHES), 0) >= 0) != of_launches) continue;
+        buf_put_str(out, line);
+        buf_put_c(out, "\n");
+    }
+}
+
 static void compare(str want, str got)
 {
     if (str_equal(want, got)) return;
@@ -217,18 +270,39 @@ static void compare(str want, str got)
              n, n ? "" : " in their order");
 }
 
-TEST(counts_are_those_of_the_file)
+/* Those lines of the file that are, or are not, about launches. */
+static void read_file(arena *mem, bool of_launches, buf *out)
 {
     char path[4300];
-    buf out;
-    arena mem;
-    str want;
+    str all;
     err e = {0};
+    snprintf(path, sizeof path, "%s/tests/counts.csv", test_root());
+    CHECK_OK(file_read(mem, path, 1 << 24, &all, &e), &e);
+    buf_init(out);
+    put_lines(out, all, of_launches);
+}
+
+static void write_file(const char *path, const buf *counts, const buf *launches)
+{
+    buf both;
+    err e = {0};
+    buf_init(&both);
+    buf_put_str(&both, buf_str(counts));
+    buf_put_str(&both, buf_str(launches));
+    assert_false(both.failed);
+    CHECK_OK(file_write(path, buf_str(&both), &e), &e);
+    buf_fini(&both);
+}
+
+TEST(counts_are_those_of_the_file)
+{
+    buf out, want, launches;
+    arena mem;
     buf_init(&out);
     arena_init(&mem, 0);
     buf_put_c(&out, "model,case,what,count,bytes,operations\n");
     for (int m = 0; m < 2; m++) {
-        cycle *c = open_cycle(models[m]);
+        cycle *c = open_cycle("cpu", models[m]);
         count_prefill(&out, models[m], c);
         count_cycle(&out, models[m], c, 1, 0);
         count_cycle(&out, models[m], c, 1, 7);
@@ -237,14 +311,45 @@ TEST(counts_are_those_of_the_file)
         for (int i = 0; i < 3; i++) count_run(&out, models[m], widths[i]);
     }
     assert_false(out.failed);
+    read_file(&mem, false, &want);
+    read_file(&mem, true, &launches);
     const char *write_to = getenv("RIPTIDE_COUNTS_WRITE");
-    if (write_to) {
-        CHECK_OK(file_write(write_to, buf_str(&out), &e), &e);
-    } else {
-        snprintf(path, sizeof path, "%s/tests/counts.csv", test_root());
-        CHECK_OK(file_read(&mem, path, 1 << 24, &want, &e), &e);
-        compare(want, buf_str(&out));
-    }
+    if (write_to)
+        write_file(write_to, &out, &launches);
+    else
+        compare(buf_str(&want), buf_str(&out));
     arena_fini(&mem);
+    buf_fini(&want);
+    buf_fini(&launches);
     buf_fini(&out);
+}
+
+TEST(launches_on_cuda_are_those_of_the_file)
+{
+    run_need_backend("cuda");
+    buf out, want, counts;
+    arena mem;
+    buf_init(&out);
+    arena_init(&mem, 0);
+    for (int m = 0; m < 2; m++) {
+        cycle *c = open_cycle("cuda", models[m]);
+        count_launches(&out, models[m], c, 1, 0);
+        count_launches(&out, models[m], c, 1, 7);
+        count_launches(&out, models[m], c, LANES_MAX, 3);
+        cycle_close(c);
+    }
+    assert_false(out.failed);
+    read_file(&mem, true, &want);
+    read_file(&mem, false, &counts);
+    const char *write_to = getenv("RIPTIDE_COUNTS_WRITE");
+    bool is_known = want.len > 0;
+    if (write_to)
+        write_file(write_to, &counts, &out);
+    else if (is_known)
+        compare(buf_str(&want), buf_str(&out));
+    arena_fini(&mem);
+    buf_fini(&want);
+    buf_fini(&counts);
+    buf_fini(&out);
+    if (!write_to && !is_known) TEST_SKIP("the file has no launches yet: make counts");
 }
