@@ -5,12 +5,14 @@
 
 #include "base/mem.h"
 #include "bench/bench_priv.h"
+#include "bench/profile_model_priv.h"
 #include "bench/profile_priv.h"
 #include "engine/engine_flags.h"
 
 typedef struct {
     engine_flags engine;
-    const char *lanes, *prompts;
+    const char *lanes, *prompts, *shape;
+    int64_t layers;
     int64_t tokens;
     double temperature;
     bool as_json;
@@ -80,6 +82,28 @@ static status print_json(const profile_context *x, const profile_record *rec, er
     return bench_print_record(&out, e);
 }
 
+/* With --shape in place of --model. */
+static status make_model(const profile_flags *f, profile_model *m, profile_request *r, err *e)
+{
+    if (!f->shape) return ERR_OK;
+    shape s = *shape_find(f->shape);
+    if (f->layers > 0) shape_set_layers(&s, (int)f->layers);
+    TRY(profile_model_make(m, &s, 1, e));
+    r->engine.model = m->target;
+    r->engine.draft = m->draft;
+    return ERR_OK;
+}
+
+static status open_profiler(const profile_flags *f, profiler *p, profile_request *r, err *e)
+{
+    profile_model m = {0};
+    status s = make_model(f, &m, r, e);
+    if (s == ERR_OK) s = profiler_open(p, r, e);
+    profile_model_remove(&m);
+    if (f->shape) r->engine.model = r->engine.draft = f->shape; /* what was asked for, to be told */
+    return s;
+}
+
 static status run(const profile_flags *f, arena *a, err *e)
 {
     profile_request r = {0};
@@ -89,7 +113,7 @@ static status run(const profile_flags *f, arena *a, err *e)
     TRY(peak_measure(&x.peak, r.engine.backend, r.engine.n_threads, e));
     profile_record *rec = mem_new(sizeof *rec);
     if (!rec) return err_set(e, ERR_NOMEM, "profile", -1, "out of memory");
-    status s = profiler_open(&p, &r, e);
+    status s = open_profiler(f, &p, &r, e);
     if (s == ERR_OK) {
         x.overhead_ns = stages_overhead(p.b);
         if (!f->as_json) profile_print_head(&x);
@@ -109,6 +133,10 @@ int bench_decode_profile(int argc, char **argv)
 {
     profile_flags f = {.lanes = "1,2,4,8", .prompts = "512", .tokens = 32};
     const option_row own[] = {
+        {"shape", OPTION_CHOICE, &f.shape, .choices = "0.8b|27b|35b-a3b",
+         .help = "instead of --model: random weights of that shape, which nobody keeps"},
+        {"layers", OPTION_INT, &f.layers, .min = 0, .max = 256,
+         .help = "of --shape (0: as many as the real one)"},
         {"lanes", OPTION_TEXT, &f.lanes, .help = "sequences at a time, ascending: 1,2,4,8"},
         {"prompt-tokens", OPTION_TEXT, &f.prompts, .help = "lengths, ascending: 512,24576"},
         {"tokens", OPTION_INT, &f.tokens, .min = 1, .max = 4096, .help = "cycles that are timed"},

@@ -11,12 +11,13 @@
 #include "server/server.h"
 #include "support/wrap_backend.h"
 
-/* `--backend failing:N`: cpu, until its N-th op. */
+/* `--backend failing:N` or `failing:N,NAME`: cpu or NAME, until its N-th op. */
 static status open_failing(backend **b, const char *isa, const backend_options *o, err *e)
 {
     wrap_backend *w = NULL;
     backend_options inner = *o;
-    inner.name = "cpu";
+    const char *comma = isa ? strchr(isa, ',') : NULL;
+    inner.name = comma ? comma + 1 : "cpu";
     TRY(wrap_open(&w, &inner, e));
     w->fail_at = isa ? atoll(isa) : 0;
     *b = &w->base;
@@ -140,13 +141,12 @@ static void ask_into_the_fault(int port)
     buf_fini(&late);
 }
 
-TEST(a_device_fault_fails_what_runs_and_the_process_goes_on_at_its_socket)
+static void expect_restart(char *backend_name)
 {
     serving s;
     char before[64], behind[64];
     size_t from = 0;
-    /* A pass is some 75 ops: the fault meets the long answer, and none comes behind it. */
-    START(&s, "--backend", "failing:2000");
+    START(&s, "--backend", backend_name);
     int port = ready_port(&s, &from);
     ask_short(port, before, sizeof before);
     ask_into_the_fault(port);
@@ -159,6 +159,23 @@ TEST(a_device_fault_fails_what_runs_and_the_process_goes_on_at_its_socket)
     kill(s.pid, SIGTERM);
     assert_int_equal(finish(&s), 0);
     buf_fini(&s.text);
+}
+
+TEST(a_device_fault_fails_what_runs_and_the_process_goes_on_at_its_socket)
+{
+    /* A pass is some 75 ops: the fault meets the long answer, and none comes behind it. */
+    expect_restart("failing:2000");
+}
+
+TEST(the_next_process_finds_a_gpu_that_the_last_one_held)
+{
+    err e = {0};
+    backend *b = NULL;
+    status st = backend_open(&b, &(backend_options){.name = "cuda"}, &e);
+    if (st == ERR_UNSUPPORTED) TEST_SKIP("cuda: %s", e.msg);
+    CHECK_OK(st, &e);
+    b->ops->close(b);
+    expect_restart("failing:2000,cuda");
 }
 
 TEST(a_device_that_never_worked_ends_it_with_1)
