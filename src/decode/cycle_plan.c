@@ -39,22 +39,26 @@ status cycle_plan(const cycle_options *o, const load_model *target, const load_m
     return model_plan(target, settings, act, bytes, e);
 }
 
-/* What the cpu backend takes beyond a file's bytes: it keeps blocks as groups with f32 scales, 16
- * outputs at a time (backend/cpu/cpu_panel_priv.h). The embedding stays in the file, and is kept as
- * groups besides where it is the head too. */
-static int64_t unpacked_bytes(const load_model *files)
+/* What a backend takes beyond a file's bytes: blocks are kept as groups with f32 scales, on the cpu
+ * 16 outputs at a time (backend/cpu/cpu_panel_priv.h), on cuda 32 and always with biases
+ * (backend/cuda/block_pack_priv.h). On the cpu the embedding stays in the file, and is kept as
+ * groups besides where it is the head too; cuda has it as rows of groups, and again as the head. */
+static int64_t unpacked_bytes(const load_model *files, bool is_cuda)
 {
-    int64_t more = 0;
+    int64_t more = 0, panel = is_cuda ? 32 : 16;
     for (int i = 0; files->weights && i < weights_count(files->weights); i++) {
         const tensor *t;
         const char *name = weights_name(files->weights, i, &t);
         bool is_table = strcmp(name, "embed_tokens.weight") == 0;
-        if (!dtype_is_block(t->type) || (is_table && !files->target.is_tied)) continue;
+        bool is_panels = !is_table || files->target.is_tied;
+        if (!dtype_is_block(t->type) || (!is_panels && !is_cuda)) continue;
         block_affine a = block_affine_of(t->type);
         int64_t N = t->shape[t->n_dims - 2], K = t->shape[t->n_dims - 1];
         int64_t X = t->n_dims == 3 ? t->shape[0] : 1, groups = K / a.group;
-        int64_t lane = K * a.bits / 8 + groups * 4 * (a.zero ? 1 : 2);
-        more += X * ((N + 15) / 16 * 16) * lane - (is_table ? 0 : t->n_bytes);
+        int64_t lane = K * a.bits / 8 + groups * 4 * (a.zero && !is_cuda ? 1 : 2);
+        if (is_panels) more += X * ((N + panel - 1) / panel * panel) * lane;
+        if (is_table && is_cuda) more += N * lane;
+        if (!is_table || is_cuda) more -= t->n_bytes;
     }
     return more;
 }
@@ -84,7 +88,9 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
         .is_host = be->memory_free == 0 && strncmp(be->name, "cuda", 4) != 0,
         .device_free = be->memory_free,
     };
-    if (strncmp(be->name, "cpu", 3) == 0) out->weights += unpacked_bytes(target);
+    bool is_cuda = strncmp(be->name, "cuda", 4) == 0;
+    if (is_cuda || strncmp(be->name, "cpu", 3) == 0)
+        out->weights += unpacked_bytes(target, is_cuda);
     if (o->has_narrow_states && out->is_host) out->scratch += narrow_bytes(&target->target);
     if (!drafter) return ERR_OK;
     draft_options d = {o->n_slots, m.max_rows, out->context_blocks * OPS_BLOCK};

@@ -14,6 +14,7 @@ static int64_t scratch_bytes(const backend_limits *l)
     n = max64(n, cuda_linear_scratch(l));
     n = max64(n, cuda_linear_swiglu_scratch(l));
     n = max64(n, cuda_moe_ffn_scratch(l));
+    n = max64(n, cuda_block_scratch(l));
     n = max64(n, cuda_topk_scratch(l));
     n = max64(n, cuda_attn_scratch(l));
     n = max64(n, cuda_gdn_scratch(l));
@@ -76,8 +77,8 @@ static backend_ops make_table(void)
     t.open_arena = cuda_open_arena;
     t.embed = cuda_embed;
     t.rmsnorm = cuda_rmsnorm;
-    t.linear = cuda_linear;
-    t.linear_swiglu = cuda_linear_swiglu;
+    t.linear = cuda_any_linear;
+    t.linear_swiglu = cuda_any_linear_swiglu;
     t.gather_rows = cuda_gather_rows;
     t.tap_store = cuda_tap_store;
     t.rope_table = cuda_rope_table;
@@ -87,7 +88,7 @@ static backend_ops make_table(void)
     t.gdn_scan = cuda_gdn_scan;
     t.gdn_commit = cuda_gdn_commit;
     t.moe_route = cuda_moe_route;
-    t.moe_ffn = cuda_moe_ffn;
+    t.moe_ffn = cuda_any_moe_ffn;
     t.draft_kv_write = cuda_draft_kv_write;
     t.draft_attn_prep = cuda_draft_attn_prep;
     t.draft_attn = cuda_draft_attn;

@@ -172,6 +172,11 @@ status cuda_sample(backend *b, const sample_args *a);
 status cuda_accept(backend *b, const accept_args *a);
 status cuda_count_prompt(backend *b, const count_prompt_args *a);
 
+/* block_linear.cu: the same for weights of any kind, GGUF's block types among them. */
+status cuda_any_linear(backend *b, const linear_args *a);
+status cuda_any_linear_swiglu(backend *b, const linear_swiglu_args *a);
+status cuda_any_moe_ffn(backend *b, const moe_ffn_args *a);
+
 /* Shared memory beyond 48 KiB for the kernels that want it; once, at open. */
 status linear_open(cuda_backend *cb);
 status moe_ffn_open(cuda_backend *cb);
@@ -180,6 +185,7 @@ status moe_ffn_open(cuda_backend *cb);
 int64_t cuda_linear_scratch(const backend_limits *l);
 int64_t cuda_linear_swiglu_scratch(const backend_limits *l);
 int64_t cuda_moe_ffn_scratch(const backend_limits *l);
+int64_t cuda_block_scratch(const backend_limits *l);
 int64_t cuda_topk_scratch(const backend_limits *l);
 int64_t cuda_attn_scratch(const backend_limits *l);
 int64_t cuda_gdn_scratch(const backend_limits *l);

@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "backend/cuda/block_pack_priv.h"
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/dequant.cuh"
 #include "backend/cuda/linear_tile_priv.h"
@@ -312,13 +313,120 @@ static status scales_finish(cuda_backend *cb, const tensor *t, dev_weight *w)
     return ERR_OK;
 }
 
+/* ---- block types --------------------------------------------------------------------------- */
+
+/* What packing a row needs on the host. */
+typedef struct {
+    uint8_t *codes; /* owned, with groups */
+    float *groups;
+} block_row;
+
+static bool block_row_open(block_row *r, const tensor *t)
+{
+    block_format f = block_format_of(t);
+    int64_t K = t->shape[t->n_dims - 1];
+    r->codes = static_cast<uint8_t *>(mem_new(static_cast<size_t>(K + 8 * f.n_groups)));
+    r->groups = reinterpret_cast<float *>(r->codes + K); /* K is a multiple of 16 */
+    return r->codes != nullptr;
+}
+
+/* Panels of 32 outputs, as many at a time as fit in a slice. */
+static status panels_upload(cuda_backend *cb, const tensor *t, const dev_weight *w, block_row *r)
+{
+    block_format f = block_format_of(t);
+    int64_t each = block_panel_bytes(&f), n_panels = div_up<int64_t>(w->N, BLOCK_PANEL_N);
+    int64_t step = CUDA_SLICE_BYTES / each;
+    char *to = static_cast<char *>(w->data.ptr);
+    for (int x = 0; x < w->X; x++) {
+        tensor m = w->use == WEIGHT_EXPERTS ? tensor_slice(t, x) : *t;
+        for (int64_t from = 0; from < n_panels; from += step, to += step * each) {
+            int64_t n = n_panels - from < step ? n_panels - from : step;
+            cuda_slice s;
+            TRY(cuda_slice_take(cb, &s));
+            for (int64_t i = 0; i < n; i++)
+                block_pack_panel(&m, from + i, r->codes, r->groups,
+                                 static_cast<uint8_t *>(s.host) + i * each);
+            CUDA_TRY(cb, cudaMemcpyAsync(to, s.host, static_cast<size_t>(n * each),
+                                         cudaMemcpyHostToDevice, cb->upload));
+            TRY(cuda_slice_give(cb));
+            if (n < step) to -= (step - n) * each;
+        }
+    }
+    return ERR_OK;
+}
+
+/* Rows of a table as affine ones with f32 scales and biases: three pieces of a slice. */
+static status rows_upload(cuda_backend *cb, const tensor *t, const dev_weight *w, block_row *r)
+{
+    block_format f = block_format_of(t);
+    int64_t codes = w->K * f.bits / 8, groups = f.n_groups * 4;
+    int64_t step = CUDA_SLICE_BYTES / (codes + 2 * groups);
+    for (int64_t from = 0; from < w->N; from += step) {
+        int64_t n = w->N - from < step ? w->N - from : step;
+        cuda_slice s;
+        TRY(cuda_slice_take(cb, &s));
+        uint8_t *host = static_cast<uint8_t *>(s.host);
+        float *scales = reinterpret_cast<float *>(host + n * codes);
+        float *biases = scales + n * f.n_groups;
+        for (int64_t i = 0; i < n; i++)
+            block_pack_row(t, from + i, r->codes, r->groups, host + i * codes,
+                           scales + i * f.n_groups, biases + i * f.n_groups);
+        const struct {
+            dev_buf to;
+            int64_t row_bytes;
+            const void *host;
+        } pieces[] = {
+            {w->data, codes, host}, {w->scales, groups, scales}, {w->biases, groups, biases}};
+        for (int i = 0; i < 3; i++) {
+            char *to = static_cast<char *>(pieces[i].to.ptr) + from * pieces[i].row_bytes;
+            CUDA_TRY(cb, cudaMemcpyAsync(to, pieces[i].host,
+                                         static_cast<size_t>(n * pieces[i].row_bytes),
+                                         cudaMemcpyHostToDevice, cb->upload));
+        }
+        TRY(cuda_slice_give(cb));
+    }
+    return ERR_OK;
+}
+
+static status block_upload(cuda_backend *cb, const tensor *t, const dev_weight *w)
+{
+    block_row r = {};
+    if (!block_row_open(&r, t))
+        return err_set(&cb->base.last, ERR_NOMEM, "cuda weight", -1, "a row of %lld",
+                       static_cast<long long>(w->K));
+    status s = w->use == WEIGHT_TABLE ? rows_upload(cb, t, w, &r) : panels_upload(cb, t, w, &r);
+    mem_free(r.codes);
+    return s;
+}
+
+static status block_check(const tensor *t, weight_use use, err *e)
+{
+    char text[80];
+    block_format f = block_format_of(t);
+    bool fits = t->shape[t->n_dims - 1] % 32 == 0 && block_panel_bytes(&f) <= CUDA_SLICE_BYTES;
+    if (fits && block_is_packable(t)) return ERR_OK;
+    return err_set(e, ERR_UNSUPPORTED, "cuda weight", -1, "%s%s",
+                   tensor_format(t, text, sizeof text),
+                   use == WEIGHT_TABLE ? " as a table" : ": its groups do not stay whole");
+}
+
+/* Bytes of a weight of a block type, as weight_bytes. */
+static int64_t block_bytes(const dev_weight *w, const tensor *t, int64_t *side)
+{
+    block_format f = block_format_of(t);
+    *side = w->use == WEIGHT_TABLE ? w->N * f.n_groups * 4 : 0;
+    if (w->use == WEIGHT_TABLE) return w->N * w->K * f.bits / 8;
+    return w->X * div_up<int64_t>(w->N, BLOCK_PANEL_N) * block_panel_bytes(&f);
+}
+
 /* ---- open and close ----------------------------------------------------------------------- */
 
 static status weight_check(const tensor *t, weight_use use, err *e)
 {
     char text[80];
     int n_dims = use == WEIGHT_EXPERTS ? 3 : 2;
-    bool is_known = t->type == DTYPE_F32 || t->type == DTYPE_F16 || t->type == DTYPE_BF16 ||
+    bool is_known = dtype_is_block(t->type) || t->type == DTYPE_F32 || t->type == DTYPE_F16 ||
+                    t->type == DTYPE_BF16 ||
                     (t->type == DTYPE_AFFINE && quant_affine_is_valid(t->bits, t->group));
     if (!is_known || t->n_dims != n_dims) {
         return err_set(e, ERR_UNSUPPORTED, "cuda weight", -1, "%s as a weight of %d dimensions",
@@ -330,13 +438,14 @@ static status weight_check(const tensor *t, weight_use use, err *e)
         return err_set(e, ERR_UNSUPPORTED, "cuda weight", -1, "%s",
                        tensor_format(t, text, sizeof text));
     }
-    return ERR_OK;
+    return dtype_is_block(t->type) ? block_check(t, use, e) : ERR_OK;
 }
 
 /* Bytes of a weight; *side: of a table's scales, and once more of its biases. */
 static int64_t weight_bytes(const dev_weight *w, const tensor *t, int64_t *side)
 {
     *side = 0;
+    if (dtype_is_block(t->type)) return block_bytes(w, t, side);
     if (w->use == WEIGHT_TABLE) {
         if (w->type == DTYPE_AFFINE) *side = w->N * (w->K / w->group) * 4;
         return t->n_bytes;
@@ -358,7 +467,12 @@ status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight 
     w.K = t->shape[n_dims - 1];
     w.X = n_dims == 3 ? static_cast<int>(t->shape[0]) : 1;
     w.use = use;
-    if (use != WEIGHT_TABLE) {
+    bool is_blocks = dtype_is_block(t->type);
+    if (is_blocks) { /* tables become affine ones; layout is the code of zero */
+        block_format f = block_format_of(t);
+        if (use == WEIGHT_TABLE) w.type = DTYPE_AFFINE;
+        w.bits = f.bits, w.group = f.group, w.layout = f.zero;
+    } else if (use != WEIGHT_TABLE) {
         brick_plan p = plan_of(&w, t);
         if (brick_rows_cap(&p) < PICK_BRICK_N) {
             return err_set(e, ERR_UNSUPPORTED, "cuda weight", -1, "rows of %lld bytes are too long",
@@ -376,8 +490,11 @@ status cuda_weight_open(backend *b, const tensor *t, weight_use use, dev_weight 
         w.scales = dev_buf{static_cast<char *>(mem.ptr) + bytes, side};
         w.biases = dev_buf{static_cast<char *>(mem.ptr) + bytes + side, side};
     }
-    status s = use == WEIGHT_TABLE ? table_upload(cb, t, &w) : bricks_upload(cb, t, &w);
-    if (s == ERR_OK && use != WEIGHT_TABLE && w.type == DTYPE_AFFINE) s = scales_finish(cb, t, &w);
+    status s = is_blocks             ? block_upload(cb, t, &w)
+               : use == WEIGHT_TABLE ? table_upload(cb, t, &w)
+                                     : bricks_upload(cb, t, &w);
+    if (s == ERR_OK && !is_blocks && use != WEIGHT_TABLE && w.type == DTYPE_AFFINE)
+        s = scales_finish(cb, t, &w);
     if (s == ERR_OK) s = cuda_slices_finish(cb);
     if (s != ERR_OK) {
         cuda_release(b, &mem);

@@ -2,37 +2,11 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
+#include "block_bytes.h"
 #include "support/test.h"
 #include "tensor/block.h"
 
 enum { N = 96, K = 512, T = 3, X = 2, SIZE = N * K * X };
-
-/* Random bytes whose f16 scales are small: all bytes of a scale's exponent stay below 0.5. */
-static void fill(dtype t, uint8_t *b, int64_t n_bytes, uint64_t *seed)
-{
-    static const int at[DTYPE_COUNT][2] = {
-        [DTYPE_Q4_1] = {1, 3},     [DTYPE_Q5_1] = {1, 3},    [DTYPE_Q2_K] = {81, 83},
-        [DTYPE_Q3_K] = {109, 109}, [DTYPE_Q4_K] = {1, 3},    [DTYPE_Q5_K] = {1, 3},
-        [DTYPE_Q6_K] = {209, 209}, [DTYPE_IQ1_M] = {55, 55}, [DTYPE_MXFP4] = {0, 0},
-        [DTYPE_NVFP4] = {0, 1},
-    };
-    for (int64_t i = 0; i < n_bytes; i++) b[i] = (uint8_t)test_random(seed);
-    for (int64_t i = 0; i < n_bytes; i += dtype_block_bytes(t)) {
-        uint8_t *p = b + i;
-        int first = at[t][0], second = at[t][1] ? at[t][1] : first;
-        if (t == DTYPE_MXFP4) {
-            p[0] = (uint8_t)(118 + p[0] % 4);
-        } else if (t == DTYPE_NVFP4) {
-            for (int k = 0; k < 4; k++) p[k] &= 0x3f;
-        } else if (t == DTYPE_IQ1_M) {
-            p[55] = (uint8_t)((p[55] & 0x8f) | 0x20);
-        } else {
-            if (first == 0) first = second = 1;
-            p[first] = (uint8_t)((p[first] & 0x83) | 0x20);
-            p[second] = (uint8_t)((p[second] & 0x83) | 0x20);
-        }
-    }
-}
 
 typedef struct {
     backend *ref, *cpu;
@@ -98,7 +72,7 @@ static void check_type(bench *b, dtype t, tensor_heads heads)
     dev_weight in_ref, in_cpu;
     err e = {0};
     w.n_bytes = block_row_bytes(t, (int64_t)N * K);
-    fill(t, b->bytes, w.n_bytes, &b->seed);
+    block_bytes_fill(t, b->bytes, w.n_bytes, &b->seed);
     CHECK_OK(b->ref->ops->weight_open(b->ref, &w, WEIGHT_LINEAR, &in_ref, &e), &e);
     CHECK_OK(b->cpu->ops->weight_open(b->cpu, &w, WEIGHT_LINEAR, &in_cpu, &e), &e);
     linear(b->ref, &in_ref, b->x, b->y[0], T);
@@ -134,7 +108,7 @@ TEST(the_weights_of_few_outputs_are_the_files_values_and_take_little)
         float row[K];
         block_affine a = block_affine_of((dtype)t);
         w.n_bytes = block_row_bytes((dtype)t, FEW * K);
-        fill((dtype)t, b.bytes, w.n_bytes, &b.seed);
+        block_bytes_fill((dtype)t, b.bytes, w.n_bytes, &b.seed);
         CHECK_OK(b.cpu->ops->weight_open(b.cpu, &w, WEIGHT_LINEAR, &open, &e), &e);
         int bits = a.bits + (a.zero ? 32 : 64) / a.group;
         assert_int_equal(open.n_bytes, FEW * K * bits / 8);
@@ -183,7 +157,7 @@ TEST(experts_and_tables_of_blocks_open_too)
         err e = {0};
         float row[K], out[K];
         w.n_bytes = block_row_bytes(types[i], SIZE);
-        fill(types[i], b.bytes, w.n_bytes, &b.seed);
+        block_bytes_fill(types[i], b.bytes, w.n_bytes, &b.seed);
         CHECK_OK(b.cpu->ops->weight_open(b.cpu, &w, WEIGHT_EXPERTS, &open, &e), &e);
         assert_true(open.X == X && open.N == N && open.K == K && open.n_bytes > 0);
         b.cpu->ops->weight_close(b.cpu, &open);
