@@ -114,13 +114,11 @@ static status describe(const engine_options *o, const load_model *target, const 
                   .act = is_cuda ? DTYPE_BF16 : DTYPE_F32,
                   .quantises_drafts = !o->backend || strncmp(o->backend, "ref", 3) != 0};
     if (c.prefill_rows == 0) c.prefill_rows = backend_prefill_rows(be.name);
-    memory_wish wish = {.n_lanes = o->n_lanes,
-                        .max_bytes = o->max_memory,
-                        .cache_bytes = o->cache_bytes,
-                        .turn_bytes = engine_turn_bytes(o)};
+    cycle_sizes sizes;
+    TRY(cycle_choose_slots(&c, target, draft, &be, e));
     TRY(cycle_plan(&c, target, draft, be.act, &mo, &mem, e));
-    TRY(cycle_plan_sizes(&c, target, draft, &be, &wish.sizes, e));
-    if (o->max_memory == 0 && !is_cuda) wish.max_bytes = memory_plan_machine();
+    TRY(cycle_plan_sizes(&c, target, draft, &be, &sizes, e));
+    memory_wish wish = engine_memory_wish(o, &sizes);
     TRY(memory_plan_make(&wish, &plan, e));
     json_writer w;
     json_writer_init(&w, out);

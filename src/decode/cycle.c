@@ -128,6 +128,7 @@ static status open_parts(cycle *c, err *e)
         .name = o->backend, .n_threads = o->n_threads, .pins_threads = o->pins_threads};
     TRY(backend_open(&c->be, &as, e));
     if (o->prefill_rows == 0) o->prefill_rows = backend_prefill_rows(c->be->name);
+    TRY(cycle_choose_slots(o, &c->files, c->has_draft ? &c->draft_files : NULL, c->be, e));
     model_options mo = cycle_size_model(o, &c->files.target,
                                         c->has_draft ? &c->draft_files.draft : NULL);
     c->B = c->has_draft ? c->draft_files.draft.block : 1;
@@ -152,8 +153,8 @@ static status open_parts(cycle *c, err *e)
 
 status cycle_open(cycle **out, const cycle_options *o, err *e)
 {
-    if (o->n_slots < 1 || o->n_slots > 64)
-        return err_set(e, ERR_INVALID, "lanes", -1, "%d, want 1 to 64", o->n_slots);
+    if (o->n_slots < !o->fits || o->n_slots > 64)
+        return err_set(e, ERR_INVALID, "lanes", -1, "%d, want %d to 64", o->n_slots, !o->fits);
     if (o->prefill_rows < 0)
         return err_set(e, ERR_INVALID, "prefill-rows", -1, "%d, want >= 0", o->prefill_rows);
     cycle *c = mem_new(sizeof *c);

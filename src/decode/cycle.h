@@ -16,6 +16,7 @@ typedef struct cycle cycle;
 
 /* What a cycle takes in bytes, before anything is opened; weights as they lie in the files. */
 typedef struct cycle_sizes {
+    int n_slots;
     int64_t weights, scratch;
     int64_t states;          /* of all slots */
     int64_t draft, draft_kv; /* weights; rings; 0 without one */
@@ -33,7 +34,7 @@ typedef struct {
     const char *backend; /* backend_open's name, or NULL */
     int n_threads;       /* 0 = all cores */
     bool pins_threads;   /* backend_options */
-    int n_slots;         /* lanes */
+    int n_slots;         /* lanes; 0 = as many as `fits` takes */
     int prefill_rows;    /* most rows of a prefill call; 0 = as suits the backend */
     int64_t
         max_context;  /* positions a slot may reach; 0 or more than the model has = the model's */
@@ -48,6 +49,10 @@ typedef struct {
      * what it would be) or to refuse; NULL for none. */
     status (*on_sizes)(void *ctx, const struct cycle_sizes *sizes, int64_t *n_blocks, err *e);
     void *sizes_ctx;
+    /* With n_slots 0: whether so many are of use, by their sizes. Some numbers from 64 down are
+     * asked for; the first that fits is taken, else 1. */
+    bool (*fits)(void *ctx, const struct cycle_sizes *sizes);
+    void *fits_ctx;
     /* Called while the target's weights are opened; NULL for none. */
     void (*on_progress)(void *ctx, int layers_done, int layers);
     void *progress_ctx;
@@ -71,6 +76,10 @@ status cycle_plan(const cycle_options *o, const load_model *target, const load_m
 /* The sizes of that, for a backend of which only act, quantises_drafts and name count. */
 status cycle_plan_sizes(const cycle_options *o, const load_model *target, const load_model *drafter,
                         const backend *be, cycle_sizes *out, err *e);
+
+/* Set n_slots where it is 0, as opening does. */
+status cycle_choose_slots(cycle_options *o, const load_model *target, const load_model *drafter,
+                          const backend *be, err *e);
 
 /* All of it with so many blocks of KV. */
 int64_t cycle_sizes_total(const cycle_sizes *s, int64_t n_blocks);

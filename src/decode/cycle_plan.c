@@ -79,6 +79,7 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
     m.n_blocks = 2;
     TRY(model_plan(target, &m, be->act, &two, e));
     *out = (cycle_sizes){
+        .n_slots = o->n_slots,
         .weights = one.weights,
         .scratch = one.scratch,
         .states = one.states,
@@ -103,5 +104,19 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
     out->scratch += cycle_pending_plan_bytes(o->n_slots, &drafter->draft, be->act);
     out->window = sizes.window;
     out->window_blocks = (int)(sizes.reach / OPS_BLOCK);
+    return ERR_OK;
+}
+
+status cycle_choose_slots(cycle_options *o, const load_model *target, const load_model *drafter,
+                          const backend *be, err *e)
+{
+    static const int counts[] = {64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1};
+    for (size_t i = 0; o->n_slots == 0 && i < sizeof counts / sizeof *counts; i++) {
+        cycle_options some = *o;
+        cycle_sizes sizes;
+        some.n_slots = counts[i];
+        TRY(cycle_plan_sizes(&some, target, drafter, be, &sizes, e));
+        if (counts[i] == 1 || o->fits(o->fits_ctx, &sizes)) o->n_slots = counts[i];
+    }
     return ERR_OK;
 }

@@ -13,19 +13,10 @@ enum { QUEUE_DEFAULT = 256 };
 static status plan_memory(void *ctx, const cycle_sizes *sizes, int64_t *n_blocks, err *out)
 {
     engine *e = ctx;
-    const engine_options *o = &e->opt;
-    e->wish = (memory_wish){.sizes = *sizes,
-                            .n_lanes = o->n_lanes,
-                            .max_bytes = o->max_memory,
-                            .cache_bytes = o->cache_bytes,
-                            .n_blocks = o->kv_blocks,
-                            .turn_bytes = o->turn_bytes};
-    if (o->max_memory == 0 && sizes->is_host) e->wish.max_bytes = memory_plan_machine();
-    if (sizes->device_free > 0) {
-        int64_t most = memory_plan_device(sizes->device_free);
-        e->wish.is_device = o->max_memory == 0 || o->max_memory > most;
-        if (e->wish.is_device) e->wish.max_bytes = most;
-    }
+    engine_options *o = &e->opt;
+    o->n_lanes = sizes->n_slots;
+    e->wish = engine_memory_wish(o, sizes);
+    e->wish.n_blocks = o->kv_blocks;
     TRY(memory_plan_make(&e->wish, &e->memory, out));
     *n_blocks = e->memory.n_blocks;
     return ERR_OK;
@@ -50,13 +41,12 @@ static status check_memory(const engine *e, err *out)
 static status open_parts(engine *e, err *out)
 {
     engine_options *o = &e->opt;
-    if (o->n_lanes < 1 || o->n_lanes > ENGINE_LANES_MAX)
-        return err_set(out, ERR_INVALID, "lanes", -1, "%d, want 1 to %d", o->n_lanes,
+    if (o->n_lanes < 0 || o->n_lanes > ENGINE_LANES_MAX)
+        return err_set(out, ERR_INVALID, "lanes", -1, "%d, want 0 to %d", o->n_lanes,
                        ENGINE_LANES_MAX);
     if (o->queue_size == 0) o->queue_size = QUEUE_DEFAULT;
     if (o->decode_share < 0 || o->decode_share > 10)
         return err_set(out, ERR_INVALID, "decode-share", -1, "%g, want 0 to 10", o->decode_share);
-    o->turn_bytes = engine_turn_bytes(o);
     cycle_options c = engine_cycle_options(o);
     c.on_sizes = plan_memory;
     c.sizes_ctx = e;
@@ -65,7 +55,8 @@ static status open_parts(engine *e, err *out)
     const load_model *files = cycle_files(e->cycle);
     TRY(engine_tokenizer_open(&e->tok, files, out));
     TRY(engine_cache_open(e, out));
-    if (o->turn_bytes > 0) TRY(turn_memory_open(&e->turns, o->turn_bytes, out));
+    int64_t turn_bytes = engine_turn_bytes(o);
+    if (turn_bytes > 0) TRY(turn_memory_open(&e->turns, turn_bytes, out));
     e->width = cycle_max_draft(e->cycle);
     TRY(engine_open_widths(o, e->cycle, &e->widths, out));
     o->prefill_rows = cycle_prefill_rows(e->cycle);
@@ -119,7 +110,7 @@ static void fill_info(engine *e)
         .draft_bytes = mem.draft_weights,
         .draft_kv_bytes = mem.draft_kv,
         .cache_bytes = e->snapshots ? snapshots_bytes(e->snapshots) : 0,
-        .turn_bytes = e->opt.turn_bytes,
+        .turn_bytes = engine_turn_bytes(&e->opt),
         .memory_limit = e->memory.limit,
         .kv_tokens = cycle_n_blocks(e->cycle) * OPS_BLOCK,
     };

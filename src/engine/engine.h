@@ -28,7 +28,7 @@ typedef struct {
     const char *backend; /* "ref", "cpu", "cuda", "cpu:avx2" …, or NULL for the best there is */
     int n_threads;       /* 0 = all cores */
     bool pins_threads;   /* of the cpu backends, to a core each, but for the engine's own */
-    int n_lanes;         /* 1..64 */
+    int n_lanes;         /* 1..64; 0 = by the memory there is (memory_plan.h) */
     int prefill_rows;    /* most prompt rows of a step; 0 = as suits the backend */
     int64_t max_context; /* tokens of one sequence, prompt and answer; 0 = the model's */
     engine_kv kv;

@@ -6,6 +6,12 @@
 
 enum { TURN_BYTES_DEFAULT = 8 << 20 };
 
+static bool fits_lanes(void *ctx, const cycle_sizes *sizes)
+{
+    memory_wish w = engine_memory_wish(ctx, sizes);
+    return memory_plan_suits(&w);
+}
+
 cycle_options engine_cycle_options(const engine_options *o)
 {
     return (cycle_options){
@@ -15,6 +21,8 @@ cycle_options engine_cycle_options(const engine_options *o)
         .n_threads = o->n_threads,
         .pins_threads = o->pins_threads,
         .n_slots = o->n_lanes,
+        .fits = fits_lanes,
+        .fits_ctx = (void *)o, /* only read */
         .prefill_rows = o->prefill_rows,
         .max_context = o->max_context,
         .kv = o->kv == ENGINE_KV_INT8   ? KV_INT8
@@ -32,6 +40,14 @@ int64_t engine_turn_bytes(const engine_options *o)
 {
     if (o->turn_bytes < 0 || o->cache_bytes < 0) return 0;
     return o->turn_bytes > 0 ? o->turn_bytes : TURN_BYTES_DEFAULT;
+}
+
+memory_wish engine_memory_wish(const engine_options *o, const cycle_sizes *sizes)
+{
+    memory_wish w = memory_plan_wish(sizes, o->max_memory);
+    w.cache_bytes = o->cache_bytes;
+    w.turn_bytes = engine_turn_bytes(o);
+    return w;
 }
 
 status engine_open_widths(const engine_options *o, const cycle *c, width_policy **out, err *e)

@@ -33,6 +33,31 @@ int64_t memory_plan_device(int64_t free_bytes)
     return larger(free_bytes - larger(free_bytes / PART, LEAST), 1);
 }
 
+memory_wish memory_plan_wish(const cycle_sizes *sizes, int64_t max_memory)
+{
+    memory_wish w = {.sizes = *sizes, .n_lanes = sizes->n_slots, .max_bytes = max_memory};
+    if (max_memory == 0 && sizes->is_host) w.max_bytes = memory_plan_machine();
+    if (sizes->device_free > 0) {
+        int64_t most = memory_plan_device(sizes->device_free);
+        w.is_device = max_memory == 0 || max_memory > most;
+        if (w.is_device) w.max_bytes = most;
+    }
+    return w;
+}
+
+bool memory_plan_suits(const memory_wish *w)
+{
+    enum { UNKNOWN_MOST = 4, OWN_PART = 4, SHARING = 4 };
+    const cycle_sizes *s = &w->sizes;
+    if (s->is_host && w->n_lanes > MEMORY_PLAN_LANES_HOST) return false;
+    if (w->max_bytes == 0) return w->n_lanes <= UNKNOWN_MOST;
+    int64_t left = w->max_bytes - s->weights - s->draft - s->scratch - w->turn_bytes;
+    int64_t own = s->states + s->draft_kv + w->n_lanes * s->cell;
+    /* The prompt cache is half as large as what it serves (cache_wish). */
+    int64_t kv = (left - own) / 3 * 2, contexts = (w->n_lanes + SHARING - 1) / SHARING;
+    return own <= left / OWN_PART && kv >= contexts * s->context_blocks * s->block;
+}
+
 static double mib(int64_t bytes)
 {
     return (double)bytes / 0x1p20;

@@ -38,6 +38,17 @@ status memory_plan_make(const memory_wish *w, memory_plan *out, err *e);
  * is nothing left to give up: then the cache is off. */
 bool memory_plan_shrink(memory_plan *p, const memory_wish *w);
 
+/* Whether so many lanes are of use: what they take for themselves is no more than a quarter of what
+ * weights and scratch leave, and of the rest as many keys and values are theirs as a quarter of
+ * them needs at its longest. In the host's memory they share its cores, so there are
+ * MEMORY_PLAN_LANES_HOST at most. */
+enum { MEMORY_PLAN_LANES_HOST = 8 };
+bool memory_plan_suits(const memory_wish *w);
+
+/* The wish of no lanes yet: the limit, of the machine or the device where nothing less was asked
+ * for. */
+memory_wish memory_plan_wish(const cycle_sizes *sizes, int64_t max_memory);
+
 /* What a process on this machine may take without being asked: its memory less a margin; 0 = not
  * known. For backends in the host's memory. */
 int64_t memory_plan_machine(void);

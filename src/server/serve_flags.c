@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { LANES_DEFAULT = 4, QUEUE_DEFAULT = 32, GRACE_DEFAULT = 10 };
+enum { LANES_DEFAULT = 0 /* by the memory */, QUEUE_DEFAULT = 32, GRACE_DEFAULT = 10 };
 
 void serve_flags_init(serve_flags *f)
 {
@@ -168,7 +168,7 @@ status serve_flags_resolve(const serve_flags *f, arena *a, server_options *s, en
     TRY(engine_flags_resolve(&f->engine, a, &eo, out));
     eo.queue_size = (int)f->queue_size;
     /* More than wait and run at a time could never be taken. */
-    int64_t at_once = f->queue_size + f->engine.lanes;
+    int64_t at_once = f->queue_size + (f->engine.lanes > 0 ? f->engine.lanes : 1);
     if (at_once < o.choices_max) o.choices_max = (int)at_once;
     *s = o;
     *e = eo;

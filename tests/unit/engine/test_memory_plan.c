@@ -28,8 +28,8 @@ static memory_plan make(const memory_wish *w)
     memory_plan p;
     err e = {0};
     CHECK_OK(memory_plan_make(w, &p, &e), &e);
-    assert_int_equal(p.total,
-                     p.weights + p.draft + p.scratch + p.states + p.kv + p.draft_kv + p.cache);
+    assert_int_equal(p.total, p.weights + p.draft + p.scratch + p.states + p.kv + p.draft_kv +
+                                  p.cache + p.turns);
     assert_int_equal(p.kv, p.n_blocks * w->sizes.block);
     if (p.limit > 0) assert_true(p.total <= p.limit);
     return p;
@@ -182,6 +182,53 @@ TEST(an_engine_keeps_to_its_memory_or_says_why_not)
     assert_int_equal(engine_open(&en, &o, &e), ERR_NOMEM);
     assert_string_equal(e.where, "memory");
     assert_non_null(strstr(e.msg, "weights"));
+}
+
+TEST(lanes_are_as_many_as_suit_the_memory)
+{
+    int most_before = 0;
+    for (int64_t limit = 90 * MB; limit < 4000 * (int64_t)MB; limit += 25 * MB) {
+        int most = 0;
+        for (int n = 1; n <= 64; n++) {
+            memory_wish w = wish(limit, 0);
+            w.n_lanes = n;
+            w.sizes.states = n * 2 * MB;
+            if (!memory_plan_suits(&w)) continue;
+            assert_int_equal(most, n - 1); /* what suits more suits fewer */
+            most = n;
+            memory_plan p = make(&w);
+            assert_true(p.n_blocks >= (n + 3) / 4 * 16);
+        }
+        assert_true(most >= most_before);
+        most_before = most;
+    }
+    assert_int_equal(most_before, 64);
+    memory_wish w = wish(4000 * (int64_t)MB, 0);
+    w.sizes.is_host = true;
+    w.n_lanes = MEMORY_PLAN_LANES_HOST + 1;
+    assert_false(memory_plan_suits(&w)); /* the cores are the same */
+    w = wish(0, 0);                      /* nothing is known */
+    assert_true(memory_plan_suits(&w));
+    w.n_lanes = 5;
+    assert_false(memory_plan_suits(&w));
+}
+
+TEST(an_engine_without_a_number_of_lanes_has_those_that_suit)
+{
+    engine_options o = {.model = "models/mini-dense",
+                        .backend = "cpu",
+                        .n_threads = 1,
+                        .max_context = 512,
+                        .max_memory = 256 * (int64_t)MB};
+    engine *en = run_open(&o);
+    assert_int_equal(engine_about(en)->n_lanes, MEMORY_PLAN_LANES_HOST);
+    int64_t fixed = en->memory.weights + en->memory.scratch;
+    engine_close(en);
+    o.max_memory = fixed + 40 * MB;
+    en = run_open(&o);
+    assert_in_range(engine_about(en)->n_lanes, 1, MEMORY_PLAN_LANES_HOST - 1);
+    assert_true(en->memory.total <= o.max_memory);
+    engine_close(en);
 }
 
 /* ---- a device of its own memory ---- */

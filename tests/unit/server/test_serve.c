@@ -90,7 +90,7 @@ TEST(a_signal_ends_it_with_0)
         start(&s, (char *[]){"serve", MODEL, "--port", "0", NULL});
         if (!wait_for(&s, "Try: curl ")) fail_msg("it said: %.*s", STR_ARG(buf_str(&s.text)));
         assert_true(has(&s, "Ready at http://127.0.0.1:"));
-        assert_true(has(&s, "model mini-dense, context 512, 4 at a time"));
+        assert_true(has(&s, "model mini-dense, context 512, 8 at a time"));
         client_fetch(port_of(&s),
                      STR("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: "
                          "close\r\n\r\n"),

@@ -35,9 +35,9 @@ TEST(the_defaults_are_those_of_the_documents)
     assert_int_equal(s.body_max, 128 << 20);
     assert_int_equal(s.limits.body_budget, 512 << 20);
     assert_int_equal(s.access.key.len, 0);
-    assert_int_equal(e.n_lanes, 4);
+    assert_int_equal(e.n_lanes, 0); /* by the memory */
     assert_int_equal(e.queue_size, 32);
-    assert_int_equal(s.choices_max, 36); /* what can wait and run at a time */
+    assert_int_equal(s.choices_max, 33); /* what can wait, and one that runs */
     assert_string_equal(e.model, "models/mini-dense");
     assert_string_equal(e.draft, "models/mini-dense-dflash2");
     CHECK_STATUS(serve_flags_check_bind(&f, true, &last), ERR_OK);
