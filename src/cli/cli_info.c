@@ -190,6 +190,7 @@ static status info(void *flags, arena *a, buf *out, err *e)
     if (target.is_draft) s = err_set(e, ERR_INVALID, o.model, -1, "is a draft; name its target");
     if (s == ERR_OK && o.draft) s = load_model_open(&draft, o.draft, e);
     if (s == ERR_OK && o.draft) s = load_check_pair(&target.target, &draft.draft, e);
+    if (s == ERR_OK && o.draft) s = load_check_vocabulary(&target, &draft, e);
     if (s == ERR_OK) s = describe(&o, &target, o.draft ? &draft : NULL, out, e);
     load_model_close(&draft);
     load_model_close(&target);

@@ -346,6 +346,13 @@ static void size_context(const run_flags *f, engine_options *o, arena *a)
     if (n + f->max_tokens < o->max_context) o->max_context = n + f->max_tokens;
 }
 
+/* What took a while, in figures. */
+static void print_loaded(const engine_info *about)
+{
+    double gb = (double)about->load_bytes * 1e-9, s = about->load_ms / 1000;
+    fprintf(stderr, "loaded %.2f GB in %.2f s (%.1f GB/s)\n", gb, s, s > 0 ? gb / s : 0);
+}
+
 int command_run(int argc, char **argv)
 {
     run_flags f;
@@ -369,6 +376,7 @@ int command_run(int argc, char **argv)
     o.on_progress = engine_progress_show;
     o.progress_ctx = &progress;
     if (s == ERR_OK) s = engine_open(&en, &o, &e);
+    if (s == ERR_OK && progress.shown_ns > 0) print_loaded(engine_about(en));
     if (s != ERR_OK)
         code = command_fail(argv[0], &e);
     else

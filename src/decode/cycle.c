@@ -1,6 +1,7 @@
 #include "decode/cycle.h"
 
 #include "backend/dev_arena.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "decode/cycle_priv.h"
 
@@ -80,7 +81,8 @@ static status open_files(cycle *c, err *e)
     if (!c->draft_files.is_draft)
         return err_set(e, ERR_INVALID, o->draft, -1, "is not a DFlash draft");
     c->has_draft = true;
-    return load_check_pair(&c->files.target, &c->draft_files.draft, e);
+    TRY(load_check_pair(&c->files.target, &c->draft_files.draft, e));
+    return load_check_vocabulary(&c->files, &c->draft_files, e);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -123,7 +125,9 @@ static status choose_blocks(cycle *c, model_options *mo, err *e)
 static status open_parts(cycle *c, err *e)
 {
     cycle_options *o = &c->opt;
+    int64_t from_ns = clock_ns();
     TRY(open_files(c, e));
+    c->load_ms = clock_ms_since(from_ns);
     backend_options as = {
         .name = o->backend, .n_threads = o->n_threads, .pins_threads = o->pins_threads};
     TRY(backend_open(&c->be, &as, e));
@@ -135,6 +139,7 @@ static status open_parts(cycle *c, err *e)
     c->max_draft = o->max_draft;
     c->max_rows = mo.max_rows;
     TRY(choose_blocks(c, &mo, e));
+    from_ns = clock_ns();
     TRY(model_open(&c->target, c->be, &c->files, &mo, e));
     o->n_blocks = model_settings(c->target)->n_blocks;
     if (o->has_narrow_states) TRY(narrow_open(&c->narrow, c->target, e));
@@ -142,6 +147,7 @@ static status open_parts(cycle *c, err *e)
         draft_options d = {o->n_slots, c->max_rows, model_settings(c->target)->max_context};
         TRY(draft_open(&c->drafter, c->be, &c->draft_files, &d, e));
     }
+    c->load_ms += clock_ms_since(from_ns);
     plan_regions(c);
     plan_memory(c);
     TRY(dev_arena_open(&c->mem, c->be, e));
@@ -206,8 +212,11 @@ model *cycle_model(const cycle *c)
 
 cycle_memory cycle_bytes(const cycle *c)
 {
-    cycle_memory m = {.target = model_bytes(c->target)};
+    cycle_memory m = {.target = model_bytes(c->target),
+                      .load_bytes = weights_bytes(c->files.weights),
+                      .load_ms = c->load_ms};
     if (!c->has_draft) return m;
+    m.load_bytes += weights_bytes(c->draft_files.weights);
     m.draft_weights = draft_weight_bytes(c->drafter);
     m.draft_kv = draft_kv_bytes(c->drafter);
     m.draft_scratch = draft_scratch_bytes(c->drafter) + cycle_pending_bytes(c);

@@ -62,6 +62,8 @@ typedef struct {
 typedef struct {
     model_memory target;
     int64_t draft_weights, draft_kv, draft_scratch;
+    int64_t load_bytes; /* of weights in the files, the draft's too */
+    double load_ms;     /* from opening the files to the last weight in place */
 } cycle_memory;
 
 /* Returns  what load, backend and model return; INVALID when draft and target do not fit */

@@ -74,6 +74,7 @@ struct cycle {
     int B;          /* block rows of the draft, 1 without */
     int max_draft;
     int max_rows;
+    double load_ms;
     dev_arena mem;
     sample_lanes lanes;
     cycle_inputs in;

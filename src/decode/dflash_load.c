@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/workers.h"
 #include "decode/dflash_priv.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
@@ -14,9 +15,32 @@ enum { NAME_CAP = 128, DRAFT_BITS = 4, DRAFT_GROUP = 64 };
 typedef struct {
     draft *d;
     const weights *files;
-    float *row; /* owned, widest row */
+    workers *pool; /* owned */
+    int64_t widest;
+    float *row; /* owned [workers][widest] */
     err *e;
 } draft_loader;
+
+/* A matrix being quantised. */
+typedef struct {
+    const draft_loader *ld;
+    const tensor *from;
+    uint8_t *codes;
+    uint16_t *scales, *biases;
+} quantising;
+
+static void quantise_rows(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const quantising *q = ctx;
+    int64_t K = q->from->shape[1], n_groups = K / DRAFT_GROUP;
+    float *row = q->ld->row + worker * q->ld->widest;
+    for (int64_t i = begin; i < end; i++) {
+        tensor_row_f32(q->from, i, row);
+        quant_affine_encode_row(row, K, DRAFT_BITS, DRAFT_GROUP,
+                                q->codes + i * quant_affine_row_bytes(K, DRAFT_BITS),
+                                q->scales + i * n_groups, q->biases + i * n_groups);
+    }
+}
 
 /* Quantise a plain [N, K] into host memory, let the backend copy it, and drop it again. */
 static status open_quantised(draft_loader *ld, const tensor *t, dev_weight *out)
@@ -31,11 +55,8 @@ static status open_quantised(draft_loader *ld, const tensor *t, dev_weight *out)
         s = err_set(ld->e, ERR_NOMEM, "draft", -1, "quantising [%lld, %lld]", (long long)N,
                     (long long)K);
     } else {
-        for (int64_t i = 0; i < N; i++) {
-            tensor_row_f32(t, i, ld->row);
-            quant_affine_encode_row(ld->row, K, DRAFT_BITS, DRAFT_GROUP, codes + i * row_bytes,
-                                    scales + i * n_groups, biases + i * n_groups);
-        }
+        quantising job = {ld, t, codes, scales, biases};
+        workers_for(ld->pool, N, 1, quantise_rows, &job);
         tensor q = {.type = DTYPE_AFFINE,
                     .n_dims = 2,
                     .shape = {N, K},
@@ -175,10 +196,13 @@ status dflash_load(draft *d, const load_model *files, err *e)
     int64_t candidates[] = {(int64_t)a->n_taps * a->E, a->F, (int64_t)a->H * a->D, a->D};
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
         if (candidates[i] > widest) widest = candidates[i];
-    draft_loader ld = {d, files->weights, mem_new_array((size_t)widest, sizeof(float)), e};
-    if (!ld.row) return err_set(e, ERR_NOMEM, "draft", -1, "row of %lld", (long long)widest);
-    status s = open_all(&ld);
+    draft_loader ld = {.d = d, .files = files->weights, .widest = widest, .e = e};
+    TRY(workers_open(&ld.pool, 0, e));
+    ld.row = mem_new_array((size_t)workers_count(ld.pool), (size_t)widest * sizeof(float));
+    status s = ld.row ? open_all(&ld)
+                      : err_set(e, ERR_NOMEM, "draft", -1, "row of %lld", (long long)widest);
     mem_free(ld.row);
+    workers_close(ld.pool);
     return s;
 }
 

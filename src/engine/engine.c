@@ -113,6 +113,8 @@ static void fill_info(engine *e)
         .turn_bytes = engine_turn_bytes(&e->opt),
         .memory_limit = e->memory.limit,
         .kv_tokens = cycle_n_blocks(e->cycle) * OPS_BLOCK,
+        .load_ms = mem.load_ms,
+        .load_bytes = mem.load_bytes,
     };
 }
 

@@ -15,6 +15,7 @@
 #include "token/tokenizer.h"
 
 typedef struct engine engine;
+struct engine_check; /* engine_check.h */
 
 typedef enum { ENGINE_KV_INT8, ENGINE_KV_BF16, ENGINE_KV_F32 } engine_kv;
 /* Of recurrent states. BF16 halves what a kept state takes; the live ones are rounded at every
@@ -51,6 +52,10 @@ typedef struct {
     /* Called while weights are opened, on the opening thread; NULL for none. */
     void (*on_progress)(void *ctx, int layers_done, int layers);
     void *progress_ctx;
+    /* With it the exercise of engine_check.h is done before the first step, on the thread that
+     * steps, unless a request waits already; NULL for none. */
+    void (*on_check)(void *ctx, const struct engine_check *k);
+    void *check_ctx;
     /* Prompts are computed in slices of about so many ms, by what a token took of late, while
      * others wait for tokens, and of twice that while nobody does, so that what comes meanwhile is
      * not held up; 0 = 100, -1 = slices of prefill_rows. At least 64 or 128 rows. */
@@ -86,6 +91,8 @@ typedef struct {
     int64_t cache_bytes, turn_bytes;
     int64_t memory_limit; /* that the plan kept to; 0 = none was known */
     int64_t kv_tokens;    /* that all lanes and the prompt cache share */
+    double load_ms;       /* in which the weights were read and put in place */
+    int64_t load_bytes;   /* of them in the files, the draft's too */
 } engine_info;
 const engine_info *engine_about(const engine *e);
 const tokenizer *engine_tokenizer(const engine *e);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "engine/engine_admit_priv.h"
 #include "engine/engine_cache_priv.h"
+#include "engine/engine_check.h"
 #include "engine/engine_cycle.h"
 
 static void add_usage(engine_counters *c, const engine_usage *u)
@@ -414,11 +415,32 @@ static bool decode(engine *e)
     return true;
 }
 
+static bool has_waiting(void *ctx)
+{
+    engine *e = ctx;
+    mutex_lock(&e->lock);
+    bool is_over = e->waiting || e->is_stopping;
+    mutex_unlock(&e->lock);
+    return is_over;
+}
+
+static status check(engine *e)
+{
+    engine_check k;
+    err why = {0};
+    if (!e->opt.on_check || has_waiting(e)) return ERR_OK;
+    status st = engine_check_run(e->cycle, e->tok, engine_check_usual_limits(), has_waiting, e, &k,
+                                 &why);
+    if (st == ERR_OK) e->opt.on_check(e->opt.check_ctx, &k);
+    return st == ERR_NOMEM ? ERR_OK : st;
+}
+
 /* Once, before any lane runs: with a thread of its own the engine is ready meanwhile. */
 static void measure(engine *e)
 {
     e->is_measured = true;
     status st = engine_measure_widths(e->widths, e->cycle);
+    if (st == ERR_OK) st = check(e);
     if (st != ERR_OK) fail_all(e, st, "measuring draft widths");
 }
 

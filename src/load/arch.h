@@ -52,6 +52,7 @@ typedef struct {
     int window;                            /* sliding window W, 0 when no layer slides */
     int E, F, H, G, D, V;
     double rope_theta;
+    bool lacks_rope; /* the file names no theta: it is the family's usual one */
     float rms_eps;
     int block;                     /* B: anchor + B-1 proposals */
     int conv_taps, conv_group;     /* 2, 16; v2 only */

@@ -100,6 +100,43 @@ static void read_selector(gguf_keys *k, arch_draft *d)
         gguf_keys_fail(k, ERR_FORMAT, "selector_top_k", "is more than the vocabulary");
 }
 
+/* All of a head turns, by one position: what other files say of it is another draft's. */
+static void check_rope(gguf_keys *k, arch_draft *d)
+{
+    int n = d->D, list[4];
+    gguf_read_rope(k, &d->rope_theta);
+    d->lacks_rope = !gguf_keys_find(k, "rope.freq_base");
+    if (gguf_keys_int(k, "rope.dimension_count", 1, HF_HEAD_SIZE_MOST, &n) && n != d->D)
+        gguf_keys_fail(k, ERR_UNSUPPORTED, "rope.dimension_count",
+                       "is %d, but a draft's heads of %d turn whole", n, d->D);
+    n = gguf_keys_ints(k, "rope.dimension_sections", 0, HF_HEAD_SIZE_MOST, 4, list);
+    for (int i = 1; i < n; i++)
+        if (list[i] != 0)
+            gguf_keys_fail(k, ERR_UNSUPPORTED, "rope.dimension_sections",
+                           "gives %d pairs to axis %d, but a draft has one axis", list[i], i);
+}
+
+/* A selector that is not all there would be left out unseen, and the draft a poorer one. */
+static void check_version(gguf_keys *k, const gguf_set *s)
+{
+    static const char *const tensors[] = {"selector_successor.weight", "selector_hidden.weight",
+                                          "blk.0.attn_conv_base", "blk.0.attn_conv_proj.weight",
+                                          "blk.0.ffn_conv_base"};
+    static const char *const words[] = {"selector_rank", "selector_top_k", "conv_kernel_size"};
+    const char *found = NULL;
+    char inner[64];
+    for (int i = 0; i < 5 && !found; i++)
+        if (gguf_set_find(s, tensors[i], NULL)) found = tensors[i];
+    for (int i = 0; i < 3 && !found; i++) {
+        snprintf(inner, sizeof inner, "dflash.%s", words[i]);
+        if (gguf_keys_find(k, words[i]) || gguf_keys_find(k, inner)) found = words[i];
+    }
+    if (found)
+        gguf_keys_fail(k, ERR_FORMAT, "block_count",
+                       "is of a DFlash2 draft, which has %s, but no selector_predecessor.weight",
+                       found);
+}
+
 status gguf_draft_parse(arch_draft *out, const gguf_set *s, const char *prefix, err *e)
 {
     gguf_keys k;
@@ -111,7 +148,9 @@ status gguf_draft_parse(arch_draft *out, const gguf_set *s, const char *prefix, 
     gguf_keys_need_int(&k, "embedding_length", 2, HF_WIDTH_MOST, &d.E);
     gguf_keys_need_int(&k, "feed_forward_length", 1, HF_FFN_MOST, &d.F);
     gguf_read_heads(&k, &d.H, &d.G, &d.D);
-    gguf_read_rope(&k, &d.rope_theta);
+    check_rope(&k, &d);
+    /* Of the head of a split file not all tensors are there to be seen. */
+    if (!d.is_v2 && !s->is_head) check_version(&k, s);
     gguf_keys_float(&k, "attention.layer_norm_rms_epsilon", 1e-12, 0.1, &d.rms_eps);
     read_vocabulary(&k, &d);
     read_sliding(&k, &d);

@@ -233,26 +233,3 @@ void load_model_close(load_model *m)
     arena_fini(&m->mem);
     *m = (load_model){0};
 }
-
-status load_check_pair(const arch_target *t, const arch_draft *d, err *e)
-{
-    const char *where = "draft";
-    if (d->E != t->E)
-        return err_set(e, ERR_INVALID, where, -1, "hidden_size is %d, the target's is %d", d->E,
-                       t->E);
-    if (d->V != t->V)
-        return err_set(e, ERR_INVALID, where, -1, "vocab_size is %d, the target's is %d", d->V,
-                       t->V);
-    if (d->n_target_layers != 0 && d->n_target_layers != t->n_layers)
-        return err_set(e, ERR_INVALID, where, -1, "num_target_layers is %d, the target has %d",
-                       d->n_target_layers, t->n_layers);
-    for (int i = 0; i < d->n_taps; i++)
-        if (d->taps[i] < 0 || d->taps[i] >= t->n_layers)
-            return err_set(e, ERR_INVALID, where, -1,
-                           "target_layer_ids names layer %d, the target has %d", d->taps[i],
-                           t->n_layers);
-    if (d->mask_id < 0 || d->mask_id >= t->V)
-        return err_set(e, ERR_INVALID, where, -1, "mask_token_id is %d, the target has %d tokens",
-                       d->mask_id, t->V);
-    return ERR_OK;
-}

@@ -57,9 +57,12 @@ status load_model_peek_head(load_model *m, const char *name, const uint8_t *byte
                             int64_t n_file, bool *is_short, err *e);
 void load_model_close(load_model *m);
 
-/* Check that a draft fits a target (width, vocabulary, taps within layers, mask id).
+/* Check that a draft fits a target (width, vocabulary, taps within layers, mask id, rope base).
  * Returns  INVALID with the key that does not fit */
 status load_check_pair(const arch_target *t, const arch_draft *d, err *e);
+/* Where both files have a tokenizer (GGUF), its plain tokens must be the same ones.
+ * Returns  INVALID with the first token that is not */
+status load_check_vocabulary(const load_model *target, const load_model *draft, err *e);
 
 /* Hidden width, heads and so on as one JSON object (for `riptide info`). */
 void load_put_arch_json(const load_model *m, buf *out);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "engine/engine_check.h"
 #include "server/notify_priv.h"
 #include "server/restart_priv.h"
 #include "server/serve_flags_priv.h"
@@ -85,15 +86,25 @@ static double mib(int64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
+/* engine_options.on_check: what the exercise says of the model, some time after it is ready. */
+static void print_check(void *ctx, const engine_check *k)
+{
+    char text[400];
+    (void)ctx;
+    engine_check_format(k, text, sizeof text);
+    fprintf(stderr, "%s\n", text);
+}
+
 static void print_plan(const engine_info *about, double load_ms)
 {
+    double read_ms = about->load_ms > 0 ? about->load_ms : 1;
     fprintf(stderr,
-            "%s (%s) on %s%s%s in %.1f s (%.2f GB/s): weights %.0f MiB and %.0f of the draft, "
-            "KV %.0f and %.0f of the draft, states %.0f, scratch %.0f, "
+            "%s (%s) on %s%s%s in %.1f s (%.2f GB of files at %.2f GB/s): weights %.0f MiB and "
+            "%.0f of the draft, KV %.0f and %.0f of the draft, states %.0f, scratch %.0f, "
             "prompt cache %.0f and %.0f of answers, together %.0f",
             about->model_name, about->format, about->backend,
             about->isa && about->isa[0] ? " " : "", about->isa ? about->isa : "", load_ms / 1000,
-            (double)(about->weight_bytes + about->draft_bytes) / load_ms * 1e-6,
+            (double)about->load_bytes * 1e-9, (double)about->load_bytes / read_ms * 1e-6,
             mib(about->weight_bytes), mib(about->draft_bytes), mib(about->kv_bytes),
             mib(about->draft_kv_bytes), mib(about->state_bytes), mib(about->scratch_bytes),
             mib(about->cache_bytes), mib(about->turn_bytes),
@@ -149,6 +160,7 @@ static status run(const serve_flags *f, arena *a, server **s, engine **en, err *
     TRY(server_open(s, &so, e)); /* a port that is taken is known before the model is loaded */
     eo.on_broken = server_take_failure;
     eo.broken_ctx = *s;
+    if (!f->no_self_test) eo.on_check = print_check;
     TRY(serve_flags_check_bind(f, (*s)->listener.is_loopback, e));
     progress_begin(&p, eo.model);
     eo.on_progress = take_progress;

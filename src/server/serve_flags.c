@@ -87,6 +87,10 @@ void serve_flags_rows(serve_flags *f, option_row *rows)
          .type = OPTION_FLAG,
          .target = &f->allow_reasoning_loops,
          .help = "do not end reasoning that only repeats itself"},
+        {.name = "no-self-test",
+         .type = OPTION_FLAG,
+         .target = &f->no_self_test,
+         .help = "do not try a built-in exercise once the model is ready"},
     };
     _Static_assert(sizeof own / sizeof *own == SERVE_FLAG_ROWS - ENGINE_FLAG_ROWS, "rows");
     memcpy(rows + n, own, sizeof own);

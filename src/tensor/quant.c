@@ -7,7 +7,7 @@
 #include "tensor/half.h"
 
 /* Codes are handled 32 at a time: 32 codes of any width are exactly `bits` 32-bit words. */
-enum { RUN = 32 };
+enum { RUN = 32, LANES = 8 }; /* group sizes are multiples of both */
 
 bool quant_affine_is_valid(int bits, int group)
 {
@@ -107,10 +107,16 @@ void quant_affine_decode_row(const void *row, const void *scales, const void *bi
  * 0), and the scale is moved a little so that zero falls on a code. */
 static void choose_affine(const float *in, int group, int top, float *scale, float *bias)
 {
-    float lo = in[0], hi = in[0];
-    for (int i = 1; i < group; i++) {
-        if (in[i] < lo) lo = in[i];
-        if (in[i] > hi) hi = in[i];
+    float low[LANES], high[LANES], lo = in[0], hi = in[0];
+    for (int j = 0; j < LANES; j++) low[j] = high[j] = in[0];
+    for (int i = 0; i < group; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            low[j] = in[i + j] < low[j] ? in[i + j] : low[j];
+            high[j] = in[i + j] > high[j] ? in[i + j] : high[j];
+        }
+    for (int j = 0; j < LANES; j++) {
+        lo = low[j] < lo ? low[j] : lo;
+        hi = high[j] > hi ? high[j] : hi;
     }
     bool is_low_edge = fabsf(lo) > fabsf(hi);
     float edge = is_low_edge ? lo : hi, step = (hi - lo) / (float)top;
@@ -125,6 +131,9 @@ void quant_affine_encode_row(const float *in, int64_t k, int bits, int group, vo
                              uint16_t *scales, uint16_t *biases)
 {
     DASSERT(quant_affine_is_valid(bits, group) && k % group == 0);
+    /* 1.5 * 2^23: added to a number below 2^22 it leaves no bits behind the point, rounded to even,
+     * as rintf does, which is a call. */
+    const float rounder = 12582912;
     uint8_t *p = row;
     int top = (1 << bits) - 1;
     for (int64_t i = 0; i < k; i += RUN, p += 4 * bits) {
@@ -138,9 +147,10 @@ void quant_affine_encode_row(const float *in, int64_t k, int bits, int group, vo
         float scale = half_from_bf16(scales[g]), bias = half_from_bf16(biases[g]);
         uint32_t q[RUN];
         for (int j = 0; j < RUN; j++) {
-            float x = rintf((in[i + j] - bias) / scale);
-            /* Written so that a NaN ends as 0: its conversion would be undefined. */
-            q[j] = !(x > 0) ? 0 : x >= (float)top ? (uint32_t)top : (uint32_t)x;
+            float x = (in[i + j] - bias) / scale;
+            x = x > 0 ? x : 0; /* NaN too: its conversion would be undefined */
+            x = x < (float)top ? x : (float)top;
+            q[j] = (uint32_t)(int32_t)(x + rounder - rounder);
         }
         pack_run(p, bits, q);
     }

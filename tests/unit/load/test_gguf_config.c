@@ -178,6 +178,38 @@ TEST(a_drafts_keys_are_read_and_checked)
     check_fails(g, ERR_FORMAT, "key 'dflash.block_count' is missing");
 }
 
+/* What a draft of another kind would say, and a DFlash2 whose selector is not whole. */
+TEST(a_draft_of_an_unknown_layout_is_refused)
+{
+    static const int32_t flat[] = {8, 0, 0, 0}, axes[] = {4, 2, 2, 0};
+    gguf_config c;
+    err e = {0};
+    made_gguf g = model_draft(false, false);
+    CHECK_OK(parse(g, &c, &e), &e);
+    assert_true(c.draft.lacks_rope && c.draft.rope_theta == 1e7);
+    g = model_draft(false, false);
+    made_f32(&g, "dflash.rope.freq_base", 1e6f);
+    model_u32(&g, "dflash", "rope.dimension_count", 16);
+    made_ints(&g, "dflash.rope.dimension_sections", flat, 4);
+    CHECK_OK(parse(g, &c, &e), &e);
+    assert_true(!c.draft.lacks_rope && c.draft.rope_theta == 1e6);
+    g = model_draft(false, false);
+    model_u32(&g, "dflash", "rope.dimension_count", 8);
+    check_fails(g, ERR_UNSUPPORTED, "rope.dimension_count' is 8, but a draft's heads of 16");
+    g = model_draft(false, false);
+    made_ints(&g, "dflash.rope.dimension_sections", axes, 4);
+    check_fails(g, ERR_UNSUPPORTED, "gives 2 pairs to axis 1");
+    g = model_draft(false, false);
+    model_u32(&g, "dflash", "selector_rank", 32);
+    check_fails(g, ERR_FORMAT, "has selector_rank, but no selector_predecessor.weight");
+    g = model_draft(true, false);
+    model_u32(&g, "dflash-draft", "dflash.selector_top_k", 16);
+    check_fails(g, ERR_FORMAT, "has selector_top_k, but no selector_predecessor.weight");
+    g = model_draft(false, false);
+    model_matrix(&g, "selector_hidden.weight", 1, 32, T_E, true);
+    check_fails(g, ERR_FORMAT, "has selector_hidden.weight, but no selector_predecessor.weight");
+}
+
 /* Names and sizes are those of the fixture; only the list of target layers changes. */
 TEST(target_layers_of_a_draft_must_ascend)
 {

@@ -97,8 +97,9 @@ TEST(a_draft_of_another_target_does_not_fit)
                 {1, "vocab_size is 100, the target's is 3072"},
                 {2, "num_target_layers is 40, the target has 8"},
                 {3, "target_layer_ids names layer 8"},
-                {4, "mask_token_id is 3072"}};
-    for (int i = 0; i < 5; i++) {
+                {4, "mask_token_id is 3072"},
+                {5, "names no rope base, and the target's is"}};
+    for (int i = 0; i < 6; i++) {
         arch_draft x = d.draft;
         err e;
         if (i == 0) x.E = 128;
@@ -106,11 +107,29 @@ TEST(a_draft_of_another_target_does_not_fit)
         if (i == 2) x.n_target_layers = 40;
         if (i == 3) x.taps[2] = 8;
         if (i == 4) x.mask_id = 3072;
+        if (i == 5) x.lacks_rope = true, x.rope_theta = t.target.rope_theta * 2;
         CHECK_STATUS(load_check_pair(&t.target, &x, &e), ERR_INVALID);
         if (!strstr(e.msg, rows[i].words)) fail_msg("%s", e.msg);
     }
     load_model_close(&t);
     load_model_close(&d);
+}
+
+TEST(a_draft_of_another_vocabulary_does_not_fit)
+{
+    static const str pieces[] = {{"a", 1}, {"b", 1}, {"ab", 2}, {"<mask>", 6}};
+    static const str others[] = {{"a", 1}, {"b", 1}, {"ba", 2}, {"[PAD3]", 6}};
+    static const int32_t types[] = {1, 1, 1, 5}, unused[] = {1, 1, 5, 5};
+    load_model t = {.tokenizer = {.pieces = pieces, .types = types, .n_pieces = 4}}, d = t, none;
+    err e = {0};
+    none = (load_model){0};
+    CHECK_OK(load_check_vocabulary(&t, &d, &e), &e);
+    CHECK_OK(load_check_vocabulary(&t, &none, &e), &e);
+    d.tokenizer.pieces = others; /* token 3 is not in use */
+    CHECK_STATUS(load_check_vocabulary(&t, &d, &e), ERR_INVALID);
+    assert_non_null(strstr(e.msg, "token 2 is 'ba', the target's is 'ab'"));
+    d.tokenizer.types = unused;
+    CHECK_OK(load_check_vocabulary(&t, &d, &e), &e);
 }
 
 TEST(peek_reads_everything_but_the_weights)
