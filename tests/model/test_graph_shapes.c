@@ -173,3 +173,28 @@ TEST(captured_cycles_give_the_tokens_of_plain_ones_from_few_captures)
     assert_in_range(cycle_backend(w.c)->n_captures, n + 1, 9 + 12 * (2 + 1 + 2));
     cycle_close(w.c);
 }
+
+TEST(a_capture_that_fails_leaves_nothing_behind)
+{
+    static int32_t want[SLOTS][TOKENS];
+    cycle_lane lanes[SLOTS];
+    cycle_result r;
+    backend_register("graphs", open_graphs);
+    decode_plainly(want);
+    cycle *c = open_mini("graphs", "models/mini-dense-dflash2");
+    wrap_backend *w = (wrap_backend *)(void *)(uintptr_t)cycle_backend(c);
+    start(c, lanes, false);
+    lanes[0].n_draft = 3;
+    lanes[0].max_new = 4;
+    w->refuse_at = 60; /* a call of the target's pass */
+    assert_int_equal(cycle_step(c, lanes, 1, &r), ERR_LIMIT);
+    assert_int_equal(w->base.n_captures, 1); /* the proposal */
+    for (int i = 0, n = 0; i < 2; i++, n += r.n) {
+        assert_int_equal(cycle_step(c, lanes, 1, &r), ERR_OK);
+        for (int k = 0; k < r.n; k++) assert_int_equal(r.ids[k], want[0][n + k]);
+        lanes[0].pos += r.n;
+        lanes[0].anchor = r.ids[r.n - 1];
+    }
+    assert_int_equal(w->base.n_captures, 2);
+    cycle_close(c);
+}

@@ -74,6 +74,7 @@ typedef struct {
     bool has_failed;
     int64_t arena_bytes; /* that were asked for */
     bool keeps_graphs;
+    int64_t refuse_at; /* calls until one is refused while it is captured; 0 = never */
     bool is_capturing;
     int n_graphs;
     wrap_graph graphs[WRAP_GRAPHS_MAX];
@@ -119,6 +120,8 @@ static inline status wrap_do(backend *b, const wrap_call *c)
 {
     wrap_backend *w = wrap_of(b);
     if (!w->is_capturing) return wrap_run(w, c);
+    if (w->refuse_at > 0 && --w->refuse_at == 0)
+        return err_set(&b->last, ERR_LIMIT, "wrap", -1, "a call is refused, as was wished");
     wrap_graph *g = &w->graphs[w->n_graphs];
     ASSERT(g->n < WRAP_CALLS_MAX);
     g->calls[g->n++] = *c;

@@ -23,24 +23,33 @@ static void read_row(const tensor *t, int64_t row, uint8_t *codes, float *groups
                      codes, groups, groups + block_format_of(t).n_groups);
 }
 
+/* Codes of a group, the first lowest, to every BLOCK_PANEL_N-th word. */
+static void put_words(const uint8_t *codes, int group, int bits, uint32_t *to)
+{
+    int in_word = 32 / bits;
+    for (int k = 0; k < group; k += in_word, to += BLOCK_PANEL_N) {
+        uint32_t word = 0;
+        for (int j = 0; j < in_word; j++) word |= (uint32_t)codes[k + j] << (j * bits);
+        *to = word;
+    }
+}
+
 void block_pack_panel(const tensor *t, int64_t panel, uint8_t *codes, float *groups, uint8_t *out)
 {
     block_format f = block_format_of(t);
     int64_t N = t->shape[t->n_dims - 2], each = block_group_bytes(&f);
-    memset(out, 0, (size_t)block_panel_bytes(&f));
-    for (int64_t n = 0; n < BLOCK_PANEL_N && panel * BLOCK_PANEL_N + n < N; n++) {
+    int64_t n_there = N - panel * BLOCK_PANEL_N;
+    if (n_there > BLOCK_PANEL_N) n_there = BLOCK_PANEL_N;
+    if (n_there < BLOCK_PANEL_N) memset(out, 0, (size_t)block_panel_bytes(&f));
+    for (int64_t n = 0; n < n_there; n++) {
         read_row(t, panel * BLOCK_PANEL_N + n, codes, groups);
         for (int64_t g = 0; g < f.n_groups; g++) {
             uint8_t *to = out + tensor_our_column(t, g * f.group) / f.group * each;
             float bias = f.zero ? 0 : groups[f.n_groups + g];
-            uint32_t *words = (uint32_t *)(void *)(to + (int64_t)BLOCK_PANEL_N * 8);
             memcpy(to + 4 * n, &groups[g], 4);
             memcpy(to + 4 * (BLOCK_PANEL_N + n), &bias, 4);
-            for (int k = 0; k < f.group; k++) {
-                int in_word = 32 / f.bits;
-                words[k / in_word * BLOCK_PANEL_N + n] |= (uint32_t)codes[g * f.group + k]
-                                                          << (k % in_word * f.bits);
-            }
+            put_words(codes + g * f.group, f.group, f.bits,
+                      (uint32_t *)(void *)(to + (int64_t)BLOCK_PANEL_N * 8) + n);
         }
     }
 }

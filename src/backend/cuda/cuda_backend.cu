@@ -49,6 +49,7 @@ static void cuda_close(backend *b)
     cuda_release(b, &cb->scratch);
     cuda_release(b, &cb->counters);
     cuda_slices_close(cb);
+    workers_close(cb->packers);
     cuda_close_arena(cb);
     if (cb->upload) cudaStreamDestroy(cb->upload);
     if (cb->stream) cudaStreamDestroy(cb->stream);

@@ -31,6 +31,7 @@ extern "C" {
 #include "base/asserts.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/workers.h"
 #include "tensor/dtype.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
@@ -64,6 +65,7 @@ typedef struct cuda_backend {
     void *staged[2];     /* the same on the device, for what is repacked there */
     cudaEvent_t slice_free[2];
     int slice; /* the one that cuda_slice_take gives next */
+    workers *packers; /* owned; of the host, once a weight of a block type came */
     backend_limits limits;
     dev_buf arena; /* what most buffers are pieces of; they must be released before it */
     int64_t arena_used;

@@ -315,68 +315,94 @@ static status scales_finish(cuda_backend *cb, const tensor *t, dev_weight *w)
 
 /* ---- block types --------------------------------------------------------------------------- */
 
-/* What packing a row needs on the host. */
+/* Packing on all cores of the host: what a worker needs for a row, and the job in hand. */
 typedef struct {
-    uint8_t *codes; /* owned, with groups */
+    tensor t;
+    uint8_t *codes; /* owned, with groups: [workers][K] and [workers][2 n_groups] */
     float *groups;
-} block_row;
+    int64_t first; /* panel or row that the slice begins with */
+    uint8_t *to;
+    float *scales, *biases; /* of rows */
+} pack_job;
 
-static bool block_row_open(block_row *r, const tensor *t)
+static uint8_t *codes_of(const pack_job *j, int worker)
 {
-    block_format f = block_format_of(t);
-    int64_t K = t->shape[t->n_dims - 1];
-    r->codes = static_cast<uint8_t *>(mem_new(static_cast<size_t>(K + 8 * f.n_groups)));
-    r->groups = reinterpret_cast<float *>(r->codes + K); /* K is a multiple of 16 */
-    return r->codes != nullptr;
+    return j->codes + worker * j->t.shape[j->t.n_dims - 1];
+}
+
+static float *groups_of(const pack_job *j, int worker)
+{
+    return j->groups + worker * 2 * block_format_of(&j->t).n_groups;
+}
+
+static void pack_panels(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const pack_job *j = static_cast<const pack_job *>(ctx);
+    block_format f = block_format_of(&j->t);
+    for (int64_t i = begin; i < end; i++)
+        block_pack_panel(&j->t, j->first + i, codes_of(j, worker), groups_of(j, worker),
+                         j->to + i * block_panel_bytes(&f));
+}
+
+static void pack_rows(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const pack_job *j = static_cast<const pack_job *>(ctx);
+    block_format f = block_format_of(&j->t);
+    int64_t row_bytes = j->t.shape[j->t.n_dims - 1] * f.bits / 8;
+    for (int64_t i = begin; i < end; i++)
+        block_pack_row(&j->t, j->first + i, codes_of(j, worker), groups_of(j, worker),
+                       j->to + i * row_bytes, j->scales + i * f.n_groups,
+                       j->biases + i * f.n_groups);
 }
 
 /* Panels of 32 outputs, as many at a time as fit in a slice. */
-static status panels_upload(cuda_backend *cb, const tensor *t, const dev_weight *w, block_row *r)
+static status panels_upload(cuda_backend *cb, const tensor *t, const dev_weight *w, pack_job *j)
 {
     block_format f = block_format_of(t);
     int64_t each = block_panel_bytes(&f), n_panels = div_up<int64_t>(w->N, BLOCK_PANEL_N);
     int64_t step = CUDA_SLICE_BYTES / each;
     char *to = static_cast<char *>(w->data.ptr);
     for (int x = 0; x < w->X; x++) {
-        tensor m = w->use == WEIGHT_EXPERTS ? tensor_slice(t, x) : *t;
-        for (int64_t from = 0; from < n_panels; from += step, to += step * each) {
+        j->t = w->use == WEIGHT_EXPERTS ? tensor_slice(t, x) : *t;
+        for (int64_t from = 0; from < n_panels; from += step) {
             int64_t n = n_panels - from < step ? n_panels - from : step;
             cuda_slice s;
             TRY(cuda_slice_take(cb, &s));
-            for (int64_t i = 0; i < n; i++)
-                block_pack_panel(&m, from + i, r->codes, r->groups,
-                                 static_cast<uint8_t *>(s.host) + i * each);
+            j->first = from;
+            j->to = static_cast<uint8_t *>(s.host);
+            workers_for(cb->packers, n, 1, pack_panels, j);
             CUDA_TRY(cb, cudaMemcpyAsync(to, s.host, static_cast<size_t>(n * each),
                                          cudaMemcpyHostToDevice, cb->upload));
             TRY(cuda_slice_give(cb));
-            if (n < step) to -= (step - n) * each;
+            to += n * each;
         }
     }
     return ERR_OK;
 }
 
 /* Rows of a table as affine ones with f32 scales and biases: three pieces of a slice. */
-static status rows_upload(cuda_backend *cb, const tensor *t, const dev_weight *w, block_row *r)
+static status rows_upload(cuda_backend *cb, const tensor *t, const dev_weight *w, pack_job *j)
 {
     block_format f = block_format_of(t);
     int64_t codes = w->K * f.bits / 8, groups = f.n_groups * 4;
     int64_t step = CUDA_SLICE_BYTES / (codes + 2 * groups);
+    j->t = *t;
     for (int64_t from = 0; from < w->N; from += step) {
         int64_t n = w->N - from < step ? w->N - from : step;
         cuda_slice s;
         TRY(cuda_slice_take(cb, &s));
-        uint8_t *host = static_cast<uint8_t *>(s.host);
-        float *scales = reinterpret_cast<float *>(host + n * codes);
-        float *biases = scales + n * f.n_groups;
-        for (int64_t i = 0; i < n; i++)
-            block_pack_row(t, from + i, r->codes, r->groups, host + i * codes,
-                           scales + i * f.n_groups, biases + i * f.n_groups);
+        j->first = from;
+        j->to = static_cast<uint8_t *>(s.host);
+        j->scales = reinterpret_cast<float *>(j->to + n * codes);
+        j->biases = j->scales + n * f.n_groups;
+        workers_for(cb->packers, n, 16, pack_rows, j);
         const struct {
             dev_buf to;
             int64_t row_bytes;
             const void *host;
-        } pieces[] = {
-            {w->data, codes, host}, {w->scales, groups, scales}, {w->biases, groups, biases}};
+        } pieces[] = {{w->data, codes, j->to},
+                      {w->scales, groups, j->scales},
+                      {w->biases, groups, j->biases}};
         for (int i = 0; i < 3; i++) {
             char *to = static_cast<char *>(pieces[i].to.ptr) + from * pieces[i].row_bytes;
             CUDA_TRY(cb, cudaMemcpyAsync(to, pieces[i].host,
@@ -390,12 +416,17 @@ static status rows_upload(cuda_backend *cb, const tensor *t, const dev_weight *w
 
 static status block_upload(cuda_backend *cb, const tensor *t, const dev_weight *w)
 {
-    block_row r = {};
-    if (!block_row_open(&r, t))
-        return err_set(&cb->base.last, ERR_NOMEM, "cuda weight", -1, "a row of %lld",
+    pack_job j = {};
+    if (!cb->packers) TRY(workers_open(&cb->packers, 0, &cb->base.last));
+    int64_t n_workers = workers_count(cb->packers), n_groups = block_format_of(t).n_groups;
+    j.codes = static_cast<uint8_t *>(
+        mem_new(static_cast<size_t>(n_workers * (w->K + 8 * n_groups))));
+    if (!j.codes)
+        return err_set(&cb->base.last, ERR_NOMEM, "cuda weight", -1, "rows of %lld",
                        static_cast<long long>(w->K));
-    status s = w->use == WEIGHT_TABLE ? rows_upload(cb, t, w, &r) : panels_upload(cb, t, w, &r);
-    mem_free(r.codes);
+    j.groups = reinterpret_cast<float *>(j.codes + n_workers * w->K); /* K is a multiple of 16 */
+    status s = w->use == WEIGHT_TABLE ? rows_upload(cb, t, w, &j) : panels_upload(cb, t, w, &j);
+    mem_free(j.codes);
     return s;
 }
 
