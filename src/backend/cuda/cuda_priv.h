@@ -64,7 +64,7 @@ typedef struct cuda_backend {
     void *pinned[2];     /* slices of CUDA_SLICE_BYTES: what is being sent */
     void *staged[2];     /* the same on the device, for what is repacked there */
     cudaEvent_t slice_free[2];
-    int slice; /* the one that cuda_slice_take gives next */
+    int slice;        /* the one that cuda_slice_take gives next */
     workers *packers; /* owned; of the host, once a weight of a block type came */
     backend_limits limits;
     dev_buf arena; /* what most buffers are pieces of; they must be released before it */

@@ -39,7 +39,7 @@ typedef struct {
 
 #define MODEL                                                                                  \
     "--model", "models/mini-dense", "--draft-model", "none", "--threads", "1", "--lanes", "1", \
-        "--max-context", "512", "--port", "0"
+        "--max-context", "512", "--port", "0", "--no-self-test"
 #define START(s, ...) start(s, (char *[]){"riptide", "serve", MODEL, __VA_ARGS__, NULL})
 
 static void start(serving *s, char **argv)
