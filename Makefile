@@ -68,7 +68,8 @@ endif
 # Kernels are loops: -O3. `ref` is the definition, vectorised only where that keeps the order.
 $(BUILD)/obj/backend/ref/%.o: EXTRA := $(if $(SAN),,-O3)
 $(BUILD)/obj/backend/cpu/%.o: EXTRA := $(if $(SAN),,-O3)
-$(BUILD)/obj/tensor/block_encode_step.o $(BUILD)/obj/tensor/quant.o: EXTRA := $(if $(SAN),,-O3)
+$(BUILD)/obj/tensor/block_affine.o $(BUILD)/obj/tensor/block_encode_step.o \
+	$(BUILD)/obj/tensor/quant.o: EXTRA := $(if $(SAN),,-O3)
 $(BUILD)/obj/backend/registry.o: EXTRA := $(if $(HAS_CUDA),-DRIPTIDE_CUDA)
 # The HTTP parser comes from Debian as C sources; strict mode refuses what others let pass.
 LLHTTP_DIR ?= /usr/share/llhttp

@@ -86,11 +86,11 @@ static void affine_k(dtype type, const uint8_t *b, uint8_t *codes, float *scales
         block_scale_min(b + 4, g, &sc, &m);
         scales[g] = d * (float)sc;
         biases[g] = -(dmin * (float)m);
-        for (int i = 0; i < 32; i++) {
-            int code = q[g / 2 * 32 + i] >> (4 * (g % 2)) & 15;
-            if (high) code |= (high[i] >> g & 1) << 4;
-            codes[32 * g + i] = (uint8_t)code;
-        }
+        const uint8_t *from = q + g / 2 * 32;
+        uint8_t *to = codes + 32 * g;
+        int shift = 4 * (g % 2);
+        for (int i = 0; i < 32; i++) to[i] = from[i] >> shift & 15;
+        for (int i = 0; high && i < 32; i++) to[i] |= (uint8_t)((high[i] >> g & 1) << 4);
     }
 }
 

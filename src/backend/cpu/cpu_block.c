@@ -26,8 +26,14 @@ static void put_codes(const uint8_t *q, panel_format f, int64_t n, uint8_t *bloc
         for (int k = 0; k < f.group; k += 4, out += 64) memcpy(out, q + k, 4);
         return;
     }
-    for (int k = 0; k < f.group; k += 8, out += 64)
-        for (int j = 0; j < 4; j++) out[j] = (uint8_t)(q[k + j] | q[k + 4 + j] << 4);
+    /* Four bytes at a time: codes are below 16, so that none is shifted into its neighbour. */
+    for (int k = 0; k < f.group; k += 8, out += 64) {
+        uint32_t low, high;
+        memcpy(&low, q + k, 4);
+        memcpy(&high, q + k + 4, 4);
+        low |= high << 4;
+        memcpy(out, &low, 4);
+    }
 }
 
 /* A row of the file as codes and groups, then each group to where our columns have it. */
