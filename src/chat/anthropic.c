@@ -335,7 +335,7 @@ static status convert_thinking(message_reader *r, const json *request, tree *cha
 {
     const json *thinking = json_get(request, "thinking"),
                *own = json_get(request, "enable_thinking"),
-               *effort = json_get(json_get(request, "output_config"), "effort");
+               *output = json_get(request, "output_config"); /* its effort */
     str type = text_of(thinking, "type");
     bool is_on = str_is(type, "enabled") || str_is(type, "adaptive");
     snprintf(r->path, sizeof r->path, "/thinking");
@@ -346,7 +346,7 @@ static status convert_thinking(message_reader *r, const json *request, tree *cha
         tree_push(chat, STR("enable_thinking"), own);
     else
         tree_push_bool(chat, STR("enable_thinking"), is_on);
-    if (is_on && json_is(effort, JSON_STRING)) tree_push(chat, STR("reasoning_effort"), effort);
+    if (is_on && json_is(output, JSON_OBJECT)) tree_push(chat, STR("output_config"), output);
     return ERR_OK;
 }
 

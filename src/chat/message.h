@@ -28,9 +28,9 @@ typedef struct {
 } message_set;
 
 /* Read a request object {messages, tools, chat_template_kwargs, reasoning_effort, reasoning.effort,
- * enable_thinking, preserve_thinking} or a bare array of messages; other members are ignored.
- * chat_template_kwargs outrank the members of the same name; a boolean enable_thinking outranks
- * the effort "none".
+ * output_config.effort, enable_thinking, preserve_thinking} or a bare array of messages; other
+ * members are ignored. chat_template_kwargs outrank the members of the same name; a boolean
+ * enable_thinking outranks the effort "none".
  *
  * Returns  FORMAT, INVALID or UNSUPPORTED with a JSON pointer in err.where; NOMEM. On failure *out
  *          is untouched */

@@ -66,6 +66,9 @@ static const json *find_effort(message_reader *r, const json *request, const jso
     if (v && v->kind != JSON_NULL) return v;
     v = json_get(json_get(request, "reasoning"), "effort");
     snprintf(r->path, sizeof r->path, "/reasoning/effort");
+    if (v && v->kind != JSON_NULL) return v;
+    v = json_get(json_get(request, "output_config"), "effort");
+    snprintf(r->path, sizeof r->path, "/output_config/effort");
     return v && v->kind != JSON_NULL ? v : NULL;
 }
 

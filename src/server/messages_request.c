@@ -11,7 +11,8 @@ static status check_unsupported(const json *body, err *e)
     const json *servers = NULL, *metadata = NULL;
     str user_id;
     TRY(field_object(body, "metadata", &metadata, e));
-    if (metadata) TRY(field_str(metadata, "user_id", &user_id, e));
+    if (metadata && field_str(metadata, "user_id", &user_id, NULL) != ERR_OK)
+        return err_set(e, ERR_INVALID, "metadata.user_id", -1, "want a string");
     TRY(field_array(body, "mcp_servers", &servers, e));
     if (servers && servers->n > 0)
         return err_set(e, ERR_UNSUPPORTED, "mcp_servers", -1, "this server calls no tools itself");

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The AI SDK, LangChain and OpenAI's agents, unchanged, against `riptide serve` with the bundled model, on
+# The AI SDK, LangChain and OpenAI's agents, unchanged, against `riptide serve` with the bundled model.
 # tags: timeout=300
-# a network of nothing but loopback where that can be had. Their 200 MB are fetched by
+# On a network of nothing but loopback where that can be had. Their 200 MB are fetched by
 # `./dev install-only clients`, which .ci/run does.
 cd "${RIPTIDE_ROOT:-.}/tests/oracle/clients" || exit 1
 for needed in node ../node_modules/ts-json-schema-generator node_modules/.installed; do

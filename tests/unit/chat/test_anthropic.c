@@ -168,7 +168,7 @@ TEST(thinking_is_off_unless_it_is_asked_for)
         {"'thinking':{'type':'disabled'},", "'enable_thinking':false"},
         {"'thinking':{'type':'enabled','budget_tokens':9},", "'enable_thinking':true"},
         {"'thinking':{'type':'adaptive'},'output_config':{'effort':'low'},",
-         "'enable_thinking':true,'reasoning_effort':'low'"},
+         "'enable_thinking':true,'output_config':{'effort':'low'}"},
         {"'output_config':{'effort':'low'},", "'enable_thinking':false"},
         {"'enable_thinking':true,", "'enable_thinking':true"},
         {"'chat_template_kwargs':{'x':1},",

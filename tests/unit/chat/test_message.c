@@ -247,6 +247,7 @@ TEST(variables_outrank_members_and_nulls_do_not_count)
     CHECK_KWARGS(&able, "\"reasoning_effort\":\"none\",\"enable_thinking\":true",
                  "{\"enable_thinking\":true}");
     CHECK_KWARGS(&able, "\"reasoning\":{\"effort\":\"low\"}", "{\"reasoning_effort\":\"low\"}");
+    CHECK_KWARGS(&able, "\"output_config\":{\"effort\":\"low\"}", "{\"reasoning_effort\":\"low\"}");
     CHECK_KWARGS(
         &able,
         "\"chat_template_kwargs\":{\"reasoning_effort\":\"low\"},\"reasoning_effort\":\"max\"",
