@@ -47,6 +47,10 @@ template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, b
         if constexpr (BITS <= 6) {
             if (t.columns == 128) return wide_choice<BITS, 128>(has_slices);
         }
+        if (t.columns == 96) { /* experts alone, which have one slice */
+            using S = wide_shape<BITS, 96, false>;
+            return {nullptr, linear_wide_kernel<BITS, 96, false>, S::THREADS, S::SHARED};
+        }
         return wide_choice<BITS, 64>(has_slices);
     }
     if (t.columns == 32) return block_choice<BITS, 4, 1>();
@@ -79,7 +83,7 @@ template <int BITS> static cudaError_t choice_open(pick_tile tile)
 
 template <int BITS> cudaError_t linear_tile_open(int sm)
 {
-    for (int64_t T = 8; T <= 128; T *= 2) {
+    for (int64_t T = 8; T <= 128; T += 8) {
         /* Rows that are not whole pieces fall back to sm_80's kernels. */
         cudaError_t r = choice_open<BITS>(cuda_pick_tile(80, BITS, T));
         if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_tile(sm, BITS, T));

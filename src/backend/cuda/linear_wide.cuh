@@ -308,7 +308,7 @@ __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_ar
 
 /* linear_wide_kernel: one slice, or all slices, of a tile of 256 outputs.
  *
- * Does     what linear_tile_kernel does, for 32, 64 or 128 rows, on sm_90
+ * Does     what linear_tile_kernel does, for 32, 64, 96 or 128 rows, on sm_90
  * Grid     tiles of rows x tiles along N (x slices where split), of all parts; block 288 or 384:
  *          warps 0 to 7 compute, warp 8 copies
  * Shared   stages of a brick of 16 output blocks and of x; sums of earlier slices

@@ -14,7 +14,8 @@ enum {
      * floats growing past reason. */
     MOE_ROWS = 2048,
     MOE_SORT_WARPS = 32,
-    MOE_FEW = 512, /* uses up to which the short sort is quicker */
+    MOE_SORT_AHEAD = 8, /* uses of a lane that are loaded before the first is looked at */
+    MOE_FEW = 512,      /* uses up to which the short sort is quicker */
     MOE_SUM_THREADS = 256,
 };
 
@@ -63,10 +64,39 @@ int64_t cuda_moe_ffn_scratch(const backend_limits *l)
     return layout_of(T, l->E, l->X, l->K_experts, l->moe_F, l->shared_F, true).n_bytes;
 }
 
+/* The experts of MOE_SORT_AHEAD uses of a lane, 32 apart; -1 behind the end. */
+__device__ static inline void moe_load(int (&e)[MOE_SORT_AHEAD], const int32_t *ids, int from,
+                                       int end)
+{
+#pragma unroll
+    for (int i = 0; i < MOE_SORT_AHEAD; i++) {
+        int u = from + i * 32 + (threadIdx.x & 31);
+        e[i] = u < end ? ids[u] : -1;
+    }
+}
+
+/* Running sum over the threads of a block of 32 warps, without the thread's own; `sums` [32]. */
+__device__ static inline uint64_t moe_running_sum(uint64_t own, uint64_t *sums)
+{
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    uint64_t sum = own;
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+        uint64_t v = __shfl_up_sync(WARP_ALL, sum, d);
+        if (lane >= d) sum += v;
+    }
+    if (lane == 31) sums[warp] = sum;
+    __syncthreads();
+    uint64_t before = lane < warp ? sums[lane] : 0;
+#pragma unroll
+    for (int d = 16; d > 0; d >>= 1) before += __shfl_xor_sync(WARP_ALL, before, d);
+    return before + sum - own;
+}
+
 /* moe_sort_kernel: uses by expert, and the tiles.
  *
- * Grid     one block of 32 warps; a warp owns a run of consecutive uses
- * Shared   count[warp][expert], then the warp's next place; begin and first tile of each expert
+ * Grid     one block of 32 warps; a warp owns a run of consecutive uses, a thread an expert
+ * Shared   count[warp][expert], then the warp's next place
  * Needs    X <= 1024, ids in [0, X)
  * Why      one block: a sort of at most 16384 small numbers; a pass over warps' counts in order
  *          makes it stable without a single ordered atomic */
@@ -75,59 +105,57 @@ __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
                     int *use, tile_rows *tiles, int *n_tiles)
 {
     launch_join();
-    extern __shared__ int counts[]; /* [32][X], then [X] totals, [X] tiles */
-    int *total = counts + MOE_SORT_WARPS * X, *tile_at = total + X;
-    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    extern __shared__ int counts[]; /* [32][X] */
+    __shared__ uint64_t sums[MOE_SORT_WARPS];
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, e = threadIdx.x;
     int *mine = counts + warp * X;
+    int run = (n_uses + MOE_SORT_WARPS * 32 - 1) / (MOE_SORT_WARPS * 32) * 32;
+    int begin = warp * run, end = min(n_uses, begin + run), of[MOE_SORT_AHEAD];
     for (int i = threadIdx.x; i < MOE_SORT_WARPS * X; i += blockDim.x) counts[i] = 0;
     __syncthreads();
-    int run = (n_uses + MOE_SORT_WARPS * 32 - 1) / (MOE_SORT_WARPS * 32) * 32;
-    int begin = warp * run, end = min(n_uses, begin + run);
-    for (int u = begin + lane; u - lane < end; u += 32) {
-        int e = u < end ? ids[u] : -1;
-        uint32_t same = __match_any_sync(WARP_ALL, e);
-        if (e >= 0 && lane == __ffs(same) - 1) mine[e] += __popc(same);
-        __syncwarp();
+    for (int from = begin; from < end; from += 32 * MOE_SORT_AHEAD) {
+        moe_load(of, ids, from, end);
+#pragma unroll
+        for (int i = 0; i < MOE_SORT_AHEAD; i++) {
+            uint32_t same = __match_any_sync(WARP_ALL, of[i]);
+            if (of[i] >= 0 && lane == __ffs(same) - 1) mine[of[i]] += __popc(same);
+            __syncwarp();
+        }
     }
     __syncthreads(); /* counts of all warps */
-    for (int e = threadIdx.x; e < X; e += blockDim.x) {
-        int sum = 0;
+    int count = 0;
+    for (int w = 0; e < X && w < MOE_SORT_WARPS; w++) count += counts[w * X + e];
+    /* Places and tiles before this expert: running sums of both in one word. */
+    uint64_t own = static_cast<uint64_t>((count + columns - 1) / columns) << 32 | count;
+    uint64_t before = moe_running_sum(own, sums);
+    int place = static_cast<int>(before), tile = static_cast<int>(before >> 32);
+    if (e == X - 1) *n_tiles = tile + static_cast<int>(own >> 32);
+    if (e < X) {
+        for (int at = 0, t = tile; at < count; at += columns, t++) {
+            tiles[t] = tile_rows{e, place + at, min(columns, count - at)};
+        }
         for (int w = 0; w < MOE_SORT_WARPS; w++) {
             int n = counts[w * X + e];
-            counts[w * X + e] = sum;
-            sum += n;
-        }
-        total[e] = sum;
-        tile_at[e] = (sum + columns - 1) / columns;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) { /* X additions, once a call */
-        int place = 0, tile = 0;
-        for (int e = 0; e < X; e++) {
-            int n = total[e], m = tile_at[e];
-            total[e] = place, tile_at[e] = tile;
-            place += n, tile += m;
-        }
-        *n_tiles = tile;
-    }
-    __syncthreads();
-    for (int e = threadIdx.x; e < X; e += blockDim.x) {
-        int first = total[e], last = e + 1 < X ? total[e + 1] : n_uses;
-        for (int at = first, t = tile_at[e]; at < last; at += columns, t++) {
-            tiles[t] = tile_rows{e, at, min(columns, last - at)};
+            counts[w * X + e] = place;
+            place += n;
         }
     }
-    for (int u = begin + lane; u - lane < end; u += 32) {
-        int e = u < end ? ids[u] : -1;
-        uint32_t same = __match_any_sync(WARP_ALL, e);
-        if (e >= 0) {
-            int place = total[e] + mine[e] + __popc(same & ((1u << lane) - 1));
-            use_row[place] = u / K;
-            use[place] = u;
+    __syncthreads(); /* places of all warps */
+    for (int from = begin; from < end; from += 32 * MOE_SORT_AHEAD) {
+        moe_load(of, ids, from, end);
+#pragma unroll
+        for (int i = 0; i < MOE_SORT_AHEAD; i++) {
+            int u = from + i * 32 + lane;
+            uint32_t same = __match_any_sync(WARP_ALL, of[i]);
+            if (of[i] >= 0) {
+                int to = mine[of[i]] + __popc(same & ((1u << lane) - 1));
+                use_row[to] = u / K;
+                use[to] = u;
+            }
+            __syncwarp(); /* all have read mine[of[i]] */
+            if (of[i] >= 0 && lane == __ffs(same) - 1) mine[of[i]] += __popc(same);
+            __syncwarp();
         }
-        __syncwarp(); /* all have read mine[e] */
-        if (e >= 0 && lane == __ffs(same) - 1) mine[e] += __popc(same);
-        __syncwarp();
     }
 }
 
@@ -202,7 +230,7 @@ __global__ void __launch_bounds__(MOE_SUM_THREADS)
 
 static size_t sort_shared_bytes(int X)
 {
-    return static_cast<size_t>(MOE_SORT_WARPS + 2) * X * sizeof(int);
+    return static_cast<size_t>(MOE_SORT_WARPS) * X * sizeof(int);
 }
 
 status moe_ffn_open(cuda_backend *cb)
