@@ -224,33 +224,45 @@ TEST(a_turn_sent_again_continues_like_the_turn_generated_on_cuda)
     expect_same_when_sent_again("mini-moe", "cuda", prompt_text, ENGINE_KV_BF16);
 }
 
-/* Four different requests at once on two and on four lanes, against each alone. */
+enum { COMPANY_MAX = 64 };
+
+/* The i-th of many different requests: prompts of many lengths, greedy and sampled ones. */
+static void submit_one(engine *en, const char *prompt, int i, run_result *out)
+{
+    static const char *const texts[3] = {
+        "<|im_start|>user\nWhat is %d + 30?<|im_end|>\n<|im_start|>assistant\n<think>\n", "def f%d",
+        "<|im_start|>user\nTell a story of %d days about Mara in Oslo.<|im_end|>\n"};
+    char text[200];
+    snprintf(text, sizeof text, texts[(i + 2) % 3], 4 + i);
+    token_ids ids = run_encode(en, i % 8 == 0 ? prompt : text);
+    run_submit(en, run_request(ids.ptr, ids.n, 10 + 3 * (i % 4), i & 1 ? 0.8 : 0, 3 + (uint64_t)i),
+               out);
+    token_ids_fini(&ids);
+}
+
+/* As many different requests at once as there are lanes, at least 4, against each alone. */
 static void expect_same_in_company(const char *model, const char *backend, int n_lanes,
                                    const char *prompt)
 {
-    static run_result alone[4], together[4];
-    const char *const texts[4] = {
-        prompt, "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n<think>\n",
-        "def", "<|im_start|>user\nTell a story of 4 days about Mara in Oslo.<|im_end|>\n"};
+    static run_result alone[COMPANY_MAX], together[COMPANY_MAX];
+    int n = n_lanes > 4 ? n_lanes : 4;
     subject s;
     subject_init(&s, model, backend);
     setting v = {"lanes", true, -1, 2, 48, ENGINE_KV_INT8};
     for (int mode = 0; mode < 2; mode++) {
         engine *en = open_setting(&s, &v, mode ? n_lanes : 1);
-        run_result *out = mode ? together : alone;
-        for (int i = 0; i < 4; i++) {
-            token_ids ids = run_encode(en, texts[i]);
-            run_submit(en,
-                       run_request(ids.ptr, ids.n, 10 + 3 * i, i & 1 ? 0.8 : 0, 3 + (uint64_t)i),
-                       &out[i]);
-            token_ids_fini(&ids);
+        for (int i = 0; i < n; i++) {
+            submit_one(en, prompt, i, mode ? &together[i] : &alone[i]);
             if (!mode) run_all(en);
         }
         run_all(en);
         engine_close(en);
     }
-    for (int i = 0; i < 4; i++)
-        run_expect_same(&together[i].choice[0], &alone[i].choice[0], "company of other lanes");
+    for (int i = 0; i < n; i++) {
+        char what[60];
+        snprintf(what, sizeof what, "request %d among %d lanes", i, n_lanes);
+        run_expect_same(&together[i].choice[0], &alone[i].choice[0], what);
+    }
 }
 
 TEST(company_of_other_lanes_does_not_change_the_ids_on_ref)
