@@ -220,27 +220,36 @@ static void memory_pressure(oracle *o)
     oracle_end(o, "suspension for want of blocks");
 }
 
+static void run_short(oracle *o)
+{
+    restore_equals_cold(o);
+    lane_identity(o, 4);
+}
+
+static void run_all(oracle *o)
+{
+    restore_equals_cold(o);
+    restored_draft_guesses_alike(o);
+    eviction_at_every_chance(o);
+    turn_generated_equals_turn_sent(o);
+    slicing_equals_one_shot(o);
+    draft_widths(o);
+    rejection_of_every_draft(o);
+    for (int n = 1; n <= ORACLE_LANES_MAX; n *= 2) lane_identity(o, n);
+    for (int k = 0; k < ORACLE_KINDS; k++) {
+        preemption(o, (oracle_kind)k, true);
+        preemption(o, (oracle_kind)k, false);
+    }
+    suspension_at_every_chance(o, true);
+    suspension_at_every_chance(o, false);
+    memory_pressure(o);
+}
+
 status oracle_run(const oracle_request *r, int *n_failed, err *e)
 {
     static oracle o;
     status s = oracle_open(&o, r, e);
-    if (s == ERR_OK) {
-        restore_equals_cold(&o);
-        restored_draft_guesses_alike(&o);
-        eviction_at_every_chance(&o);
-        turn_generated_equals_turn_sent(&o);
-        slicing_equals_one_shot(&o);
-        draft_widths(&o);
-        rejection_of_every_draft(&o);
-        for (int n = 1; n <= ORACLE_LANES_MAX; n *= 2) lane_identity(&o, n);
-        for (int k = 0; k < ORACLE_KINDS; k++) {
-            preemption(&o, (oracle_kind)k, true);
-            preemption(&o, (oracle_kind)k, false);
-        }
-        suspension_at_every_chance(&o, true);
-        suspension_at_every_chance(&o, false);
-        memory_pressure(&o);
-    }
+    if (s == ERR_OK) (r->is_short ? run_short : run_all)(&o);
     *n_failed = o.n_failed;
     oracle_close(&o);
     return s;
