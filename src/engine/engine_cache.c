@@ -177,11 +177,19 @@ static status load_windows(engine *e, sequence *s, int n_blocks)
     return ERR_OK;
 }
 
+static engine_cache_stop stop_of(reuse_reason r)
+{
+    return r == REUSE_WHOLE     ? ENGINE_CACHE_END
+           : r == REUSE_DIFFERS ? ENGINE_CACHE_TOKENS
+                                : ENGINE_CACHE_STATE;
+}
+
 status engine_cache_start(engine *e, sequence *s)
 {
     s->pos = s->n_plan = 0;
     if (!reuse_is_on(e->reuse)) return ERR_OK;
     reuse_found f = reuse_match(e->reuse, s->ids, (int)sequence_goal(s) + 1, s->blocks);
+    if (s->usage.suspensions == 0) s->usage.cache_stop = stop_of(f.reason);
     reuse_hold(e->reuse, s->blocks, f.n_blocks);
     s->n_taken = s->n_published = f.n_blocks;
     if (f.n_blocks > 0) {

@@ -30,10 +30,19 @@ typedef struct {
     float top_logprobs[ENGINE_TOP_MAX];
 } engine_logprob;
 
+/* Why no more of a prompt was taken over from earlier work. */
+typedef enum {
+    ENGINE_CACHE_OFF,    /* nothing is kept, or it has not begun */
+    ENGINE_CACHE_END,    /* all whole blocks were, but for the last token */
+    ENGINE_CACHE_TOKENS, /* its next block's tokens are new */
+    ENGINE_CACHE_STATE,  /* they are known, but no state is kept behind them */
+} engine_cache_stop;
+
 /* Counters of one choice so far. */
 typedef struct {
     int64_t prompt_tokens, completion_tokens;
-    int64_t cached_tokens;             /* of the prompt, taken over from earlier work */
+    int64_t cached_tokens; /* of the prompt, taken over from earlier work */
+    engine_cache_stop cache_stop;
     int64_t cycles, drafted, accepted; /* accepted = proposals that were right */
     int64_t suspensions;               /* times it lost its lane and went on later */
     double queue_ms, prefill_ms, decode_ms;

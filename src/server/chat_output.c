@@ -48,12 +48,18 @@ static void put_milli(json_writer *w, const char *key, double v)
 
 void chat_write_timings(json_writer *w, const answer *c)
 {
+    static const char *const stops[] = {[ENGINE_CACHE_OFF] = "off",
+                                        [ENGINE_CACHE_END] = "end",
+                                        [ENGINE_CACHE_TOKENS] = "tokens",
+                                        [ENGINE_CACHE_STATE] = "state"};
     const engine_usage *u = &c->usage;
     json_open_object(w);
     json_key(w, "prompt_n");
     json_int(w, u->prompt_tokens - u->cached_tokens);
     json_key(w, "cache_n");
     json_int(w, u->cached_tokens);
+    json_key(w, "cache_stop");
+    json_c_string(w, stops[u->cache_stop]);
     json_key(w, "predicted_n");
     json_int(w, u->completion_tokens);
     put_milli(w, "queue_ms", u->queue_ms);

@@ -35,13 +35,14 @@ TEST(chunks_have_the_shape_of_the_protocol)
     chat_finish(f, 0, ENGINE_LENGTH);
     assert_int_equal(f->g.out.len, 0);
     chat_put_finish(&f->g.out, &f->g, &f->answers[0]);
-    expect_out(CHUNK "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"length\"}"
-                     "],\"usage\":null,"
-                     "\"timings\":{\"prompt_n\":7,\"cache_n\":0,\"predicted_n\":2,"
-                     "\"queue_ms\":0,\"prompt_ms\":2,"
-                     "\"predicted_ms\":20,\"prompt_per_second\":3500,"
-                     "\"predicted_per_second\":100,\"cycles\":0,"
-                     "\"draft_n\":0,\"draft_n_accepted\":0}}\n\n");
+    expect_out(CHUNK
+               "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"length\"}"
+               "],\"usage\":null,"
+               "\"timings\":{\"prompt_n\":7,\"cache_n\":0,\"cache_stop\":\"off\",\"predicted_n\":2,"
+               "\"queue_ms\":0,\"prompt_ms\":2,"
+               "\"predicted_ms\":20,\"prompt_per_second\":3500,"
+               "\"predicted_per_second\":100,\"cycles\":0,"
+               "\"draft_n\":0,\"draft_n_accepted\":0}}\n\n");
     chat_say(f, 1, "more", some, 5);
     buf_clear(&f->g.out);
     chat_put_usage(&f->g.out, &f->g);

@@ -18,6 +18,7 @@ TEST(a_prompt_sent_again_is_counted_as_cached_and_answered_alike)
     int64_t n_prompt = serve_int(v, "usage/prompt_tokens");
     assert_true(n_prompt > 65);
     assert_int_equal(serve_int(v, "usage/prompt_tokens_details/cached_tokens"), 0);
+    assert_true(str_is(serve_text(v, "timings/cache_stop"), "tokens"));
     char first[512];
     str text = serve_text(v, "choices/0/message/content");
     assert_true(text.len > 0 && text.len < sizeof first);
@@ -30,6 +31,7 @@ TEST(a_prompt_sent_again_is_counted_as_cached_and_answered_alike)
     assert_int_equal(serve_int(v, "usage/prompt_tokens"), n_prompt);
     assert_int_equal(serve_int(v, "usage/prompt_tokens_details/cached_tokens"), cached);
     assert_int_equal(serve_int(v, "timings/cache_n"), cached);
+    assert_true(str_is(serve_text(v, "timings/cache_stop"), "end"));
     assert_int_equal(serve_int(v, "timings/prompt_n"), n_prompt - cached);
     text = serve_text(v, "choices/0/message/content");
     assert_int_equal(text.len, n_first);
