@@ -23,7 +23,7 @@ enum {
 typedef struct {
     panel_format format;
     const uint8_t *panel[TILE_PANELS];
-    const uint8_t *next[TILE_PANELS]; /* panels to be fetched meanwhile, or NULL */
+    const uint8_t *next[TILE_PANELS]; /* the next tile's, to be fetched meanwhile, or NULL */
     int n_panels, n_rows;
     int64_t K;
     const int8_t *q[TILE_ROWS];    /* [K], the int8 kinds */

@@ -29,24 +29,23 @@ static void store_panel(const float *tile, int n_rows, int64_t n0, int64_t N, li
     }
 }
 
-/* Rows [from, to) against one or two panels of a part. */
-static void linear_panels(const linear_job *j, int part, int from, int to, const int64_t *panel,
-                          int n_panels)
+/* Rows [from, to) against the panels of a tile of a part. */
+static void linear_panels(const linear_job *j, int part, int from, int to, cpu_tile_panels at)
 {
     const cpu_side *side = &j->side[part];
     float out[TILE_ROWS * TILE_PANELS * PANEL_N], *y = cpu_f32(j->a->part[part].y);
     lin_tile t = cpu_side_tile(side, out);
     int step = cpu_side_rows(side, j->a->T);
-    t.n_panels = n_panels;
-    for (int p = 0; p < n_panels; p++) t.panel[p] = cpu_side_panel(side, 0, panel[p]);
+    t.n_panels = at.n;
+    for (int p = 0; p < at.n; p++) t.panel[p] = cpu_side_panel(side, 0, at.panel[p]);
     for (int row = from; row < to; row += step) {
         t.n_rows = to - row < step ? to - row : step;
         for (int r = 0; r < t.n_rows; r++) cpu_side_row(side, &t, r, row + r);
-        if (row + step >= to && j->a->T > 2)
-            for (int p = 0; p < n_panels; p++) t.next[p] = t.panel[p] + side->panel_bytes;
+        if (row + step >= to)
+            for (int p = 0; p < at.n; p++) t.next[p] = t.panel[p] + at.step;
         side->run(&t);
-        for (int p = 0; p < n_panels; p++)
-            store_panel(out + p * PANEL_N, t.n_rows, panel[p] * PANEL_N, side->N,
+        for (int p = 0; p < at.n; p++)
+            store_panel(out + p * PANEL_N, t.n_rows, at.panel[p] * PANEL_N, side->N,
                         j->a->part[part].out, y + row * side->N);
     }
 }
@@ -63,9 +62,9 @@ static void linear_run(void *ctx, int64_t begin, int64_t end, int worker)
         if (to > n_panels) to = n_panels;
         int block = cpu_side_block(&j->side[part], T);
         for (int row = 0; row < T; row += block)
-            for (int64_t half = (to - from + 1) / 2, i = 0; i < half; i++)
+            for (int64_t i = 0; i < cpu_side_tiles(from, to); i++)
                 linear_panels(j, part, row, T - row < block ? T : row + block,
-                              (int64_t[]){from + i, from + half + i}, from + half + i < to ? 2 : 1);
+                              cpu_side_pair(&j->side[part], from, to, i));
     }
 }
 
@@ -136,7 +135,7 @@ static void swiglu_panel(const swiglu_job *j, int from, int to, int64_t p, bool 
         for (int s = 0; s < (is_alike ? 1 : 2); s++) { /* apart when they are stored differently */
             t[s].n_rows = n_rows;
             for (int r = 0; r < n_rows; r++) cpu_side_row(sides[s], &t[s], r, row + r);
-            if (row + step >= to && T > 2)
+            if (row + step >= to)
                 for (int q = 0; q < 2; q++) t[s].next[q] = t[s].panel[q] + sides[s]->panel_bytes;
             sides[s]->run(&t[s]);
         }

@@ -160,7 +160,7 @@ static void gate_up_panel(const moe_job *j, const moe_expert *x, int64_t p, int6
             t.n_panels = is_alike ? 2 : 1;
             t.panel[0] = cpu_side_panel(sides[s], x->e, p);
             t.panel[1] = cpu_side_panel(x->up, x->e, p);
-            if (i + step >= n && n > 2) {
+            if (i + step >= n) {
                 t.next[0] = cpu_side_panel(sides[s], next_e, next_p);
                 t.next[1] = cpu_side_panel(x->up, next_e, next_p);
             }
@@ -169,88 +169,6 @@ static void gate_up_panel(const moe_job *j, const moe_expert *x, int64_t p, int6
             sides[s]->run(&t);
         }
         x->gate->k->swiglu(out[0], up_out, n_rows, width, x->act + i * F + n0, F);
-    }
-}
-
-/* Unit = (piece of the panels, expert), pieces first: with as many pieces as workers each has a
- * run of panels of every expert, which is fair however the rows are spread. */
-static void gate_up_units(void *ctx, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const moe_job *j = ctx;
-    int n = n_experts(j);
-    for (int64_t unit = begin; unit < end; unit++) {
-        int64_t piece = unit / n;
-        moe_expert x = expert_of(j, (int)(unit % n));
-        int64_t from = x.gate->n_panels * piece / j->n_pieces;
-        int64_t to = x.gate->n_panels * (piece + 1) / j->n_pieces;
-        int64_t next_e = unit % n + 1 < j->n_active ? j->active[unit % n + 1] : x.e;
-        for (int64_t p = from; p < to; p++)
-            gate_up_panel(j, &x, p, p + 1 < to ? x.e : next_e, p + 1 < to ? p + 1 : from);
-    }
-}
-
-/* Two panels of an expert's down for all its rows. */
-static void down_panels(const moe_expert *x, const int64_t *panel, int n_panels)
-{
-    const cpu_side *w = x->down;
-    float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
-    lin_tile t = cpu_side_tile(w, tile);
-    int n = (int)x->n_rows;
-    t.n_panels = n_panels;
-    for (int i = 0; i < n_panels; i++) t.panel[i] = cpu_side_panel(w, x->e, panel[i]);
-    for (int i = 0, step = cpu_side_rows(w, n); i < n; i += step) {
-        t.n_rows = n - i < step ? n - i : step;
-        for (int r = 0; r < t.n_rows; r++) cpu_side_row(w, &t, r, x->row0 + i + r);
-        if (i + step >= n && n > 2)
-            for (int p = 0; p < n_panels; p++) t.next[p] = t.panel[p] + w->panel_bytes;
-        w->run(&t);
-        for (int r = 0; r < t.n_rows; r++)
-            for (int p = 0; p < n_panels; p++) {
-                int64_t n0 = panel[p] * PANEL_N, width = w->N - n0 < PANEL_N ? w->N - n0 : PANEL_N;
-                memcpy(x->out + (i + r) * w->N + n0, tile + (r * TILE_PANELS + p) * PANEL_N,
-                       (size_t)width * sizeof *tile);
-            }
-    }
-}
-
-static void down_units(void *ctx, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const moe_job *j = ctx;
-    int n = n_experts(j);
-    for (int64_t unit = begin; unit < end; unit++) {
-        int64_t piece = unit / n;
-        moe_expert x = expert_of(j, (int)(unit % n));
-        int64_t from = x.down->n_panels * piece / j->n_pieces;
-        int64_t to = x.down->n_panels * (piece + 1) / j->n_pieces;
-        for (int64_t half = (to - from + 1) / 2, i = 0; i < half; i++)
-            down_panels(&x, (int64_t[]){from + i, from + half + i}, from + half + i < to ? 2 : 1);
-    }
-}
-
-/* h += sum_k w_k down_k + sigmoid * shared, in the order of ids. */
-static void combine_rows(void *ctx, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const moe_job *j = ctx;
-    const moe_ffn_args *a = j->a;
-    for (int64_t t = begin; t < end; t++) {
-        float *h = cpu_f32(a->h) + t * a->E;
-        const float *w = cpu_f32(a->w) + t * a->K;
-        for (int64_t i0 = 0; i0 < a->E; i0 += 64) {
-            float sum[64] = {0};
-            int64_t n = a->E - i0 < 64 ? a->E - i0 : 64;
-            for (int k = 0; k < a->K; k++) {
-                const float *y = j->down + (int64_t)j->place[t * a->K + k] * a->E + i0;
-                for (int64_t i = 0; i < n; i++) sum[i] += w[k] * y[i];
-            }
-            if (a->s_down) {
-                const float *y = j->s_down + t * a->E + i0;
-                for (int64_t i = 0; i < n; i++) sum[i] += j->sigmoid[t] * y[i];
-            }
-            for (int64_t i = 0; i < n; i++) h[i0 + i] += sum[i];
-        }
     }
 }
 
@@ -269,6 +187,109 @@ static void shared_weights(const moe_job *j)
         for (int r = 0; r < t.n_rows; r++) j->sigmoid[row + r] = tile[r * TILE_PANELS * PANEL_N];
     }
     w->k->sigmoid(j->sigmoid, j->a->T, j->sigmoid);
+}
+
+/* What shared_weights takes of a worker's time, in panels of gate and up: it is as long a chain of
+ * sums for its one output as a panel's 16 are, and of wider weights. */
+enum { SIGMOID_PANELS = 5 };
+
+/* Where a piece of an expert's gate and up begins. The first piece of the shared expert has the
+ * sigmoid too, and fewer panels for it. */
+static int64_t piece_begin(const moe_job *j, const moe_expert *x, int64_t piece)
+{
+    int64_t n = x->gate->n_panels, more = x->gate == &j->s_gate ? SIGMOID_PANELS : 0;
+    int64_t at = (n + more) * piece / j->n_pieces - more;
+    return at > 0 ? at : 0;
+}
+
+/* Unit = (piece of the panels, expert), pieces first: with as many pieces as workers each has a
+ * run of panels of every expert, which is fair however the rows are spread. */
+static void gate_up_units(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const moe_job *j = ctx;
+    int n = n_experts(j);
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t piece = unit / n;
+        moe_expert x = expert_of(j, (int)(unit % n));
+        int64_t from = piece_begin(j, &x, piece), to = piece_begin(j, &x, piece + 1);
+        int64_t next_e = unit % n + 1 < j->n_active ? j->active[unit % n + 1] : x.e;
+        if (x.gate == &j->s_gate && piece == 0) shared_weights(j);
+        for (int64_t p = from; p < to; p++)
+            gate_up_panel(j, &x, p, p + 1 < to ? x.e : next_e, p + 1 < to ? p + 1 : from);
+    }
+}
+
+/* The panels of a tile of an expert's down for all its rows; those of `next` follow. */
+static void down_panels(const moe_expert *x, cpu_tile_panels at, const moe_expert *next,
+                        cpu_tile_panels next_at)
+{
+    const cpu_side *w = x->down;
+    float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
+    lin_tile t = cpu_side_tile(w, tile);
+    int n = (int)x->n_rows;
+    t.n_panels = at.n;
+    for (int i = 0; i < at.n; i++) t.panel[i] = cpu_side_panel(w, x->e, at.panel[i]);
+    for (int i = 0, step = cpu_side_rows(w, n); i < n; i += step) {
+        t.n_rows = n - i < step ? n - i : step;
+        for (int r = 0; r < t.n_rows; r++) cpu_side_row(w, &t, r, x->row0 + i + r);
+        if (i + step >= n)
+            for (int p = 0; p < at.n; p++)
+                t.next[p] = cpu_side_panel(next->down, next->e, next_at.panel[p]);
+        w->run(&t);
+        for (int r = 0; r < t.n_rows; r++)
+            for (int p = 0; p < at.n; p++) {
+                int64_t n0 = at.panel[p] * PANEL_N;
+                int64_t width = w->N - n0 < PANEL_N ? w->N - n0 : PANEL_N;
+                memcpy(x->out + (i + r) * w->N + n0, tile + (r * TILE_PANELS + p) * PANEL_N,
+                       (size_t)width * sizeof *tile);
+            }
+    }
+}
+
+/* Columns [from, to) of h += sum_k w_k down_k + sigmoid * shared, in the order of ids. */
+static void combine_columns(const moe_job *j, int64_t from, int64_t to)
+{
+    const moe_ffn_args *a = j->a;
+    for (int64_t t = 0; t < a->T; t++) {
+        float *h = cpu_f32(a->h) + t * a->E;
+        const float *w = cpu_f32(a->w) + t * a->K;
+        for (int64_t i0 = from; i0 < to; i0 += 64) {
+            float sum[64] = {0};
+            int64_t n = to - i0 < 64 ? to - i0 : 64;
+            for (int k = 0; k < a->K; k++) {
+                const float *y = j->down + (int64_t)j->place[t * a->K + k] * a->E + i0;
+                for (int64_t i = 0; i < n; i++) sum[i] += w[k] * y[i];
+            }
+            if (a->s_down) {
+                const float *y = j->s_down + t * a->E + i0;
+                for (int64_t i = 0; i < n; i++) sum[i] += j->sigmoid[t] * y[i];
+            }
+            for (int64_t i = 0; i < n; i++) h[i0 + i] += sum[i];
+        }
+    }
+}
+
+/* Unit = a piece of the panels, of all experts; whoever has done it has all of its columns. */
+static void down_pieces(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const moe_job *j = ctx;
+    for (int64_t piece = begin; piece < end; piece++) {
+        int64_t n_panels = j->w_down.n_panels, E = j->a->E;
+        int64_t from = n_panels * piece / j->n_pieces, to = n_panels * (piece + 1) / j->n_pieces;
+        for (int i = 0, n = n_experts(j); i < n; i++) {
+            moe_expert x = expert_of(j, i), other = i + 1 < n ? expert_of(j, i + 1) : x;
+            int64_t n_tiles = cpu_side_tiles(from, to);
+            for (int64_t p = 0; p < n_tiles; p++) {
+                bool is_last = p + 1 == n_tiles;
+                down_panels(
+                    &x, cpu_side_pair(x.down, from, to, p), is_last ? &other : &x,
+                    cpu_side_pair(is_last ? other.down : x.down, from, to, is_last ? 0 : p + 1));
+            }
+        }
+        combine_columns(j, from * PANEL_N, to * PANEL_N < E ? to * PANEL_N : E);
+    }
 }
 
 static void open_x(moe_job *j)
@@ -314,10 +335,8 @@ status cpu_moe_ffn(backend *b, const moe_ffn_args *a)
     int64_t uses = (int64_t)a->T * a->K;
     j.n_pieces = c->n_workers;
     workers_for(c->pool, (int64_t)j.n_pieces * n_experts(&j), 1, gate_up_units, &j);
-    if (a->s_gate) shared_weights(&j);
     j.w_down = open_act(&j, a->down, j.act, uses, 0);
     if (a->s_down) j.w_s_down = open_act(&j, a->s_down, j.s_act, a->T, cpu_align64(uses * a->F));
-    workers_for(c->pool, (int64_t)j.n_pieces * n_experts(&j), 1, down_units, &j);
-    workers_for(c->pool, a->T, 4, combine_rows, &j);
+    workers_for(c->pool, j.n_pieces, 1, down_pieces, &j);
     return ERR_OK;
 }

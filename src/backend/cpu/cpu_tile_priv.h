@@ -59,6 +59,32 @@ static inline int cpu_side_rows(const cpu_side *s, int n)
     return (n + n_tiles - 1) / n_tiles;
 }
 
+/* The i-th tile of a run of panels [from, to): one panel or two. Panels that a tile reads side by
+ * side come from the two halves of the run, as neighbours would end each other's stream every few
+ * KB; those that it reads behind each other are neighbours. */
+typedef struct {
+    int64_t panel[TILE_PANELS];
+    int n;
+    int64_t step; /* bytes from a panel to what the next tile reads in its place */
+} cpu_tile_panels;
+
+static inline int64_t cpu_side_tiles(int64_t from, int64_t to)
+{
+    return (to - from + 1) / 2;
+}
+
+static inline cpu_tile_panels cpu_side_pair(const cpu_side *s, int64_t from, int64_t to, int64_t i)
+{
+    if (s->is_int8 && s->k->tile_panels == 1)
+        return (cpu_tile_panels){.panel = {from + 2 * i, from + 2 * i + 1},
+                                 .n = from + 2 * i + 1 < to ? 2 : 1,
+                                 .step = 2 * s->panel_bytes};
+    int64_t half = cpu_side_tiles(from, to);
+    return (cpu_tile_panels){.panel = {from + i, from + half + i},
+                             .n = from + half + i < to ? 2 : 1,
+                             .step = s->panel_bytes};
+}
+
 /* How many rows pass all panels of a worker before the next ones do: as many as the second-level
  * cache holds beside the panels, in even shares of whole tiles. */
 static inline int cpu_side_block(const cpu_side *s, int T)

@@ -9,7 +9,7 @@
 #include <immintrin.h>
 
 #define LIN_R 4
-enum { LIN_P = 1, LIN_TILE_ROWS = 8 };
+enum { LIN_P = 1, LIN_TILE_ROWS = 8, LIN_FEW = 2 };
 
 /* Runs of 64 bytes whose products of 4-bit codes fit 16 bits: 8 k's each, 15 * 127 * 2 a step. */
 enum { LIN8_RUNS = 4 };
@@ -106,14 +106,28 @@ V16_FN void lin8_add(const lin_tile *t, const uint8_t *at, int64_t b, int r0, in
     }
 }
 
+/* Blocks that lie between what is read of a panel and what is fetched: 3 KB of 4-bit codes. The
+ * processor's own fetching begins anew in every page and every panel, which a tile of few rows
+ * waits for. */
+enum { LIN8_AHEAD = 5 };
+
+/* What is read behind panel p of a tile. */
+V16_FN const uint8_t *lin8_after(const lin_tile *t, int p)
+{
+    return p + 1 < t->n_panels ? t->panel[p + 1] : t->next[0];
+}
+
 /* Rows [r0, r0 + R) against panel p. R, bits and fetches are literals at the call, and group too
- * where speed matters. */
+ * where speed matters. With few rows the panel itself is fetched, and the beginning of what is read
+ * behind it; with more of them the next panel, which has the time of this tile. */
 V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p, int r0, int R, int bits,
                      int group, bool fetches)
 {
     const int head = panel_head_bytes(t->format);
     const int64_t block = head + group * PANEL_N * bits / 8, n_blocks = t->K / group;
-    const uint8_t *at = panel[0], *next = fetches ? t->next[p < t->n_panels ? p : 0] : NULL;
+    const bool is_few = R <= LIN_FEW;
+    const uint8_t *at = panel[0], *next = NULL;
+    if (fetches) next = is_few ? lin8_after(t, p) : t->next[p];
     const int8_t *q[LIN_R];
     __m256 y[LIN_R][2];
     for (int r = 0; r < R; r++) {
@@ -130,8 +144,10 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p, int 
             lin8_runs8(at + head, q, b * group, group / 4, R, dot);
         for (int h = 0; h < 2; h++) lin8_add(t, at, b, r0, R, h, dot, y);
         if (!fetches) continue;
-        for (int64_t i = 0; i < block; i += 64) __builtin_prefetch(next + i, 0, 2);
-        next += block;
+        bool is_own = is_few && b + LIN8_AHEAD < n_blocks;
+        const uint8_t *ahead = is_own ? at + LIN8_AHEAD * block : next;
+        for (int64_t i = 0; i < block; i += 64) __builtin_prefetch(ahead + i, 0, is_few ? 3 : 2);
+        if (!is_own) next += block;
     }
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 2; h++)

@@ -10,6 +10,7 @@ enum { LIN_P = 2, LIN_TILE_ROWS = 6 };
 #define LIN_R 2
 enum { LIN_P = 1, LIN_TILE_ROWS = 8 };
 #endif
+enum { LIN_FEW = 0 }; /* tiles of one or two rows are short: they fetch nothing */
 
 V16_FN v16i lin_quad(const int8_t *q)
 {

@@ -150,12 +150,22 @@ V16_FN void lin_float(const lin_tile *t, panel_kind kind)
 V16_FN void lin_int8_rows(const lin_tile *t, const uint8_t *const *panel, int p, int bits,
                           int group, bool fetches)
 {
-    (void)fetches; /* tiles of one or two rows are short: they don't */
+    const bool few = fetches && t->n_rows <= LIN_FEW;
     for (int r = 0; r < t->n_rows;) {
         int n = t->n_rows - r < LIN_R ? t->n_rows - r : LIN_R;
         switch (n) {
-        case 1: lin_int8(t, panel, p, r, 1, bits, group, false); break;
-        case 2: lin_int8(t, panel, p, r, 2, bits, group, false); break;
+        case 1:
+            if (few)
+                lin_int8(t, panel, p, r, 1, bits, group, true);
+            else
+                lin_int8(t, panel, p, r, 1, bits, group, false);
+            break;
+        case 2:
+            if (few)
+                lin_int8(t, panel, p, r, 2, bits, group, true);
+            else
+                lin_int8(t, panel, p, r, 2, bits, group, false);
+            break;
 #if LIN_R >= 4
         case 3: lin_int8(t, panel, p, r, 3, bits, group, fetches); break;
         case 4: lin_int8(t, panel, p, r, 4, bits, group, fetches); break;

@@ -11,7 +11,7 @@
 /* clang-format off */
 #define KERNELS_TABLE(name)                                                                  \
     {                                                                                        \
-        .isa = (name), .tile_rows = LIN_TILE_ROWS, .tile_panels = TILE_PANELS,               \
+        .isa = (name), .tile_rows = LIN_TILE_ROWS, .tile_panels = LIN_P,                     \
         .lin = {[PANEL_Q4] = lin_q4, [PANEL_Q8] = lin_q8, [PANEL_FQ4] = lin_fq4,             \
                 [PANEL_FQ8] = lin_fq8, [PANEL_F32] = lin_f32, [PANEL_BF16] = lin_bf16,       \
                 [PANEL_F16] = lin_f16},                                                      \
