@@ -146,7 +146,12 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p, int 
         if (!fetches) continue;
         bool is_own = is_few && b + LIN8_AHEAD < n_blocks;
         const uint8_t *ahead = is_own ? at + LIN8_AHEAD * block : next;
-        for (int64_t i = 0; i < block; i += 64) __builtin_prefetch(ahead + i, 0, is_few ? 3 : 2);
+        for (int64_t i = 0; i < block; i += 64) {
+            if (is_few)
+                __builtin_prefetch(ahead + i, 0, 3);
+            else
+                __builtin_prefetch(ahead + i, 0, 2);
+        }
         if (!is_own) next += block;
     }
     for (int r = 0; r < R; r++)
