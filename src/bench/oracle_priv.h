@@ -36,7 +36,7 @@ typedef struct {
     int n_new;             /* tokens of an answer, <= ORACLE_NEW_MAX */
     int n_prompt;          /* tokens of a prompt, about */
     bool is_wide;          /* more of everything */
-    bool is_short;         /* only a restore and lanes side by side, for sanitizers */
+    bool is_short;         /* only lanes side by side, for sanitizers */
     void (*on_case)(void *ctx, const char *name, const char *detail); /* detail NULL: passed */
     void *ctx;
 } oracle_request;
