@@ -28,11 +28,13 @@ static const setting settings[] = {
     {"no draft, 4 lanes", false, -1, 4},
 };
 
+static const char *backend_name = "cpu"; /* what open_engine opens */
+
 static engine *open_engine(const setting *v)
 {
     engine_options o = {.model = "models/mini-dense",
                         .draft = v->has_draft ? "models/mini-dense-dflash2" : NULL,
-                        .backend = "cpu",
+                        .backend = backend_name,
                         .n_threads = 2,
                         .n_lanes = v->n_lanes,
                         .max_context = 512,
@@ -118,7 +120,7 @@ static void generate(const setting *v, run_result *out)
     engine_close(en);
 }
 
-TEST(finished_answers_are_valid_and_the_same_however_they_are_computed)
+static void expect_valid_and_the_same(void)
 {
     static run_result want[SCHEMAS + 1], got[SCHEMAS + 1];
     int n_finished = 0;
@@ -142,8 +144,13 @@ TEST(finished_answers_are_valid_and_the_same_however_they_are_computed)
     }
 }
 
+TEST(finished_answers_are_valid_and_the_same_however_they_are_computed)
+{
+    expect_valid_and_the_same();
+}
+
 /* One lane, and a request that goes first takes it away in the middle of the other's answer. */
-TEST(an_answer_that_is_suspended_goes_on_under_its_grammar)
+static void expect_to_go_on_after_suspension(void)
 {
     static run_result want, got, other;
     for (int interrupted = 0; interrupted < 2; interrupted++) {
@@ -171,8 +178,13 @@ TEST(an_answer_that_is_suspended_goes_on_under_its_grammar)
     run_expect_same(&got.choice[0], &want.choice[0], "suspended");
 }
 
+TEST(an_answer_that_is_suspended_goes_on_under_its_grammar)
+{
+    expect_to_go_on_after_suspension();
+}
+
 /* users.md J7: first the reasoning, then the grammar. */
-TEST(the_grammar_begins_behind_the_reasoning)
+static void expect_to_begin_behind_the_reasoning(void)
 {
     static run_result want, got;
     for (int drafted = 0; drafted < 2; drafted++) {
@@ -203,6 +215,11 @@ TEST(the_grammar_begins_behind_the_reasoning)
         a->n_text -= at;
         expect_valid(schemas[0], a);
     }
+}
+
+TEST(the_grammar_begins_behind_the_reasoning)
+{
+    expect_to_begin_behind_the_reasoning();
 }
 
 TEST(a_limit_of_reasoning_ends_it_without_a_grammar_too)
@@ -286,4 +303,33 @@ TEST(where_nothing_can_follow_the_choice_fails_with_words)
         token_ids_fini(&no);
         engine_close(en);
     }
+}
+
+/* ---- on a GPU: masks come by a graph of their own (decode/cycle.h) -------------------------- */
+
+static void use_cuda(void)
+{
+    run_need_backend("cuda");
+    backend_name = "cuda";
+}
+
+TEST(finished_answers_are_valid_and_the_same_however_they_are_computed_on_cuda)
+{
+    use_cuda();
+    expect_valid_and_the_same();
+    backend_name = "cpu";
+}
+
+TEST(an_answer_that_is_suspended_goes_on_under_its_grammar_on_cuda)
+{
+    use_cuda();
+    expect_to_go_on_after_suspension();
+    backend_name = "cpu";
+}
+
+TEST(the_grammar_begins_behind_the_reasoning_on_cuda)
+{
+    use_cuda();
+    expect_to_begin_behind_the_reasoning();
+    backend_name = "cpu";
 }
