@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 
-enum { HUGE_PAGE = 2 << 20, CHUNK_BYTES = 32 << 20 };
+enum { HUGE_PAGE = 2 << 20, CHUNK_BYTES = 32 << 20, HUGE_BYTES = 512 << 20 };
 
 static void *huge_new(int64_t n_bytes)
 {
@@ -15,11 +15,12 @@ static void *huge_new(int64_t n_bytes)
     return p;
 }
 
-/* A small model's buffers are a few hundred KiB each and mostly hold a few rows: on huge pages the
- * first row of each would make all of it resident. */
+/* What ops work on has a few rows in use and room for many: on huge pages the first row of each
+ * makes 2 MiB resident, which a small model (all lanes' keys, values and states under HUGE_BYTES)
+ * has no gain from. */
 void *cpu_mem_new(int64_t n_bytes)
 {
-    return n_bytes < CHUNK_BYTES ? mem_new_aligned((size_t)n_bytes, 64) : huge_new(n_bytes);
+    return n_bytes < HUGE_BYTES ? mem_new_aligned((size_t)n_bytes, 64) : huge_new(n_bytes);
 }
 
 struct cpu_chunk {
