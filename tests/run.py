@@ -64,7 +64,7 @@ def c_jobs(build):
                 is_fast = "fast" in words or (folder != "tests/model" and "slow" not in words)
                 yield Job(source, [os.path.join(build, source[:-2])],
                           timeout or (FAST_TIMEOUT if is_fast else SLOW_TIMEOUT), is_fast, False,
-                          is_fast)
+                          is_fast or "one-thread" in words)
 
 
 def oracle_jobs():

@@ -1,4 +1,4 @@
-/* tags: timeout=600
+/* tags: one-thread, timeout=600
  *
  * What drafting is worth: tokens per cycle on a prompt set, and coupled sampling's acceptance
  * against optimal rejection sampling on the very same positions. */

@@ -1,4 +1,4 @@
-/* tags: timeout=600
+/* tags: one-thread, timeout=600
  *
  * The prompt cache under the Identity rule: what a request takes over from earlier work never
  * shows in its ids. Every case is compared with an engine that keeps nothing. */

@@ -1,4 +1,4 @@
-/* tags: timeout=600
+/* tags: one-thread, timeout=600
  *
  * Bundled models, and random ones where only sums count, converted to GGUF: the same logits as the
  * checkpoint where nothing is rounded, those of the de-quantised file where something is, and the

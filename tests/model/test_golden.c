@@ -1,4 +1,4 @@
-/* tags: timeout=600
+/* tags: one-thread, timeout=600
  *
  * `ref` with f32 KV against outputs of an independent implementation (transformers in float32 on
  * the de-quantised weights; the draft by the code that trained it). Other backends against the

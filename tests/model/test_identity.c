@@ -1,4 +1,4 @@
-/* tags: timeout=600
+/* tags: one-thread, timeout=600
  *
  * The Identity rule (design.md): the ids of a request depend on the request alone. Both bundled
  * models, every backend this machine has, greedy and sampled. */
