@@ -43,8 +43,9 @@ pick_tile cuda_pick_experts_tile(int sm, int bits, int64_t T)
 {
     if (T <= 16) return pick_stream(T);
     pick_tile tile = pick_many(sm, bits, T);
-    /* Rows are dealt out unevenly: a third more than the mean makes one tile of most experts. */
-    if (tile.kernel == PICK_WIDE && T > 40 && T <= 72) tile.columns = 96;
+    /* Rows are dealt out unevenly: a third more than the mean makes one tile of most experts. For
+     * the width that experts have; other widths would be kernels that hardly anyone runs. */
+    if (tile.kernel == PICK_WIDE && bits == 4 && T > 40 && T <= 72) tile.columns = 96;
     return tile;
 }
 

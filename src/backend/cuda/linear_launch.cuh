@@ -47,9 +47,11 @@ template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, b
         if constexpr (BITS <= 6) {
             if (t.columns == 128) return wide_choice<BITS, 128>(has_slices);
         }
-        if (t.columns == 96) { /* experts alone, which have one slice */
-            using S = wide_shape<BITS, 96, false>;
-            return {nullptr, linear_wide_kernel<BITS, 96, false>, S::THREADS, S::SHARED};
+        if constexpr (BITS == 4) {
+            if (t.columns == 96) { /* experts alone, which have one slice */
+                using S = wide_shape<BITS, 96, false>;
+                return {nullptr, linear_wide_kernel<BITS, 96, false>, S::THREADS, S::SHARED};
+            }
         }
         return wide_choice<BITS, 64>(has_slices);
     }

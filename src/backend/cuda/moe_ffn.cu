@@ -246,7 +246,11 @@ static pick_tile experts_tile(const cuda_backend *cb, const moe_ffn_args *a, int
     int bits = linear_weight_bits(a->gate);
     if (linear_weight_bits(a->up) > bits) bits = linear_weight_bits(a->up);
     if (linear_weight_bits(a->down) > bits) bits = linear_weight_bits(a->down);
-    return cuda_pick_experts_tile(cb->sm, bits, div_up(n_uses, a->X));
+    pick_tile tile = cuda_pick_experts_tile(cb->sm, bits, div_up(n_uses, a->X));
+    bool is_one_width = linear_weight_bits(a->gate) == bits && linear_weight_bits(a->up) == bits &&
+                        linear_weight_bits(a->down) == bits;
+    if (tile.columns == 96 && !is_one_width) tile.columns = 64; /* what every width has */
+    return tile;
 }
 
 /* One pass over at most MOE_ROWS rows. */
