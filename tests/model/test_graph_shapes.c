@@ -1,4 +1,4 @@
-/* tags: fast
+/* tags: one-thread
  *
  * Cycles on a backend that replays what it captured: whatever lanes and widths come, the same
  * tokens as plain decoding, from a number of captures that the classes bound. */
