@@ -113,9 +113,8 @@ static status describe(const engine_options *o, const load_model *target, const 
     backend be = {.name = o->backend ? o->backend : "cpu",
                   .act = is_cuda ? DTYPE_BF16 : DTYPE_F32,
                   .quantises_drafts = !o->backend || strncmp(o->backend, "ref", 3) != 0};
-    if (c.prefill_rows == 0) c.prefill_rows = backend_prefill_rows(be.name);
     cycle_sizes sizes;
-    TRY(cycle_choose_slots(&c, target, draft, &be, e));
+    TRY(cycle_settle_options(&c, target, draft, &be, e));
     TRY(cycle_plan(&c, target, draft, be.act, &mo, &mem, e));
     TRY(cycle_plan_sizes(&c, target, draft, &be, &sizes, e));
     memory_wish wish = engine_memory_wish(o, &sizes);

@@ -131,8 +131,7 @@ static status open_parts(cycle *c, err *e)
     backend_options as = {
         .name = o->backend, .n_threads = o->n_threads, .pins_threads = o->pins_threads};
     TRY(backend_open(&c->be, &as, e));
-    if (o->prefill_rows == 0) o->prefill_rows = backend_prefill_rows(c->be->name);
-    TRY(cycle_choose_slots(o, &c->files, c->has_draft ? &c->draft_files : NULL, c->be, e));
+    TRY(cycle_settle_options(o, &c->files, c->has_draft ? &c->draft_files : NULL, c->be, e));
     model_options mo = cycle_size_model(o, &c->files.target,
                                         c->has_draft ? &c->draft_files.draft : NULL);
     c->B = c->has_draft ? c->draft_files.draft.block : 1;

@@ -79,9 +79,9 @@ status cycle_plan(const cycle_options *o, const load_model *target, const load_m
 status cycle_plan_sizes(const cycle_options *o, const load_model *target, const load_model *drafter,
                         const backend *be, cycle_sizes *out, err *e);
 
-/* Set n_slots where it is 0, as opening does. */
-status cycle_choose_slots(cycle_options *o, const load_model *target, const load_model *drafter,
-                          const backend *be, err *e);
+/* Set n_slots and prefill_rows where they are 0, as opening does. */
+status cycle_settle_options(cycle_options *o, const load_model *target, const load_model *drafter,
+                            const backend *be, err *e);
 
 /* All of it with so many blocks of KV. */
 int64_t cycle_sizes_total(const cycle_sizes *s, int64_t n_blocks);

@@ -107,10 +107,11 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
     return ERR_OK;
 }
 
-status cycle_choose_slots(cycle_options *o, const load_model *target, const load_model *drafter,
-                          const backend *be, err *e)
+status cycle_settle_options(cycle_options *o, const load_model *target, const load_model *drafter,
+                            const backend *be, err *e)
 {
     static const int counts[] = {64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1};
+    if (o->prefill_rows == 0) o->prefill_rows = backend_prefill_rows(be->name);
     for (size_t i = 0; o->n_slots == 0 && i < sizeof counts / sizeof *counts; i++) {
         cycle_options some = *o;
         cycle_sizes sizes;
