@@ -20,9 +20,8 @@ template <int BITS, int COLUMNS_, bool HAS_SLICES> struct wide_shape {
     static constexpr int X_BYTES = COLUMNS * TILE_X_ROW_BYTES;
     /* x starts on 1024 bytes in every stage: the swizzle counts rows from there. */
     static constexpr int STAGE = (X_BYTES + BLOCKS * BRICK + 1023) / 1024 * 1024;
-    static constexpr bool SUMS_ARE_SHARED = HAS_SLICES && COLUMNS > 64;
-    /* Of a block's fours, so many stay in registers all the same: all there is room for. */
-    static constexpr int KEPT = SUMS_ARE_SHARED ? 4 : NT;
+    /* Fours of a block's sums that stay in registers: all there is room for. */
+    static constexpr int KEPT = HAS_SLICES && COLUMNS > 64 ? 4 : NT;
     static constexpr int SUM_BYTES = COMPUTE * 2 * (NT - KEPT) * 16;
     static constexpr int BARRIER_BYTES = 128;
     /* Two blocks of a processor when a block is small. */

@@ -75,24 +75,6 @@ __device__ static inline void moe_load(int (&e)[MOE_SORT_AHEAD], const int32_t *
     }
 }
 
-/* Running sum over the threads of a block of 32 warps, without the thread's own; `sums` [32]. */
-__device__ static inline uint64_t moe_running_sum(uint64_t own, uint64_t *sums)
-{
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    uint64_t sum = own;
-#pragma unroll
-    for (int d = 1; d < 32; d <<= 1) {
-        uint64_t v = __shfl_up_sync(WARP_ALL, sum, d);
-        if (lane >= d) sum += v;
-    }
-    if (lane == 31) sums[warp] = sum;
-    __syncthreads();
-    uint64_t before = lane < warp ? sums[lane] : 0;
-#pragma unroll
-    for (int d = 16; d > 0; d >>= 1) before += __shfl_xor_sync(WARP_ALL, before, d);
-    return before + sum - own;
-}
-
 /* moe_sort_kernel: uses by expert, and the tiles.
  *
  * Grid     one block of 32 warps; a warp owns a run of consecutive uses, a thread an expert
@@ -106,7 +88,7 @@ __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
 {
     launch_join();
     extern __shared__ int counts[]; /* [32][X] */
-    __shared__ uint64_t sums[MOE_SORT_WARPS];
+    __shared__ unsigned long long sums[MOE_SORT_WARPS];
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, e = threadIdx.x;
     int *mine = counts + warp * X;
     int run = (n_uses + MOE_SORT_WARPS * 32 - 1) / (MOE_SORT_WARPS * 32) * 32;
@@ -126,8 +108,8 @@ __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
     int count = 0;
     for (int w = 0; e < X && w < MOE_SORT_WARPS; w++) count += counts[w * X + e];
     /* Places and tiles before this expert: running sums of both in one word. */
-    uint64_t own = static_cast<uint64_t>((count + columns - 1) / columns) << 32 | count;
-    uint64_t before = moe_running_sum(own, sums);
+    unsigned long long own = static_cast<uint64_t>((count + columns - 1) / columns) << 32 | count;
+    uint64_t before = block_sum_before(own, sums);
     int place = static_cast<int>(before), tile = static_cast<int>(before >> 32);
     if (e == X - 1) *n_tiles = tile + static_cast<int>(own >> 32);
     if (e < X) {

@@ -76,4 +76,24 @@ __device__ static inline ranked warp_best(ranked r)
     return r;
 }
 
+/* Sum of v over the threads of the block before this one. `shared` holds a word a warp and may be
+ * used again after the call; all threads take part. */
+__device__ static inline unsigned long long block_sum_before(unsigned long long v,
+                                                             unsigned long long *shared)
+{
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    unsigned long long upto = v;
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+        unsigned long long x = __shfl_up_sync(WARP_ALL, upto, d);
+        if (lane >= d) upto += x;
+    }
+    if (lane == 31) shared[warp] = upto;
+    __syncthreads();
+    unsigned long long before = upto - v;
+    for (int i = 0; i < warp; i++) before += shared[i];
+    __syncthreads(); /* all have read before `shared` is written again */
+    return before;
+}
+
 #endif

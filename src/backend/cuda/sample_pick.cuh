@@ -134,19 +134,7 @@ __device__ static inline u64 pick_min(u64 v, pick_shared *s)
 /* Sum of v over the threads before this one. */
 __device__ static inline u64 pick_before(u64 v, pick_shared *s)
 {
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    u64 upto = v;
-#pragma unroll
-    for (int d = 1; d < 32; d <<= 1) {
-        u64 x = __shfl_up_sync(WARP_ALL, upto, d);
-        if (lane >= d) upto += x;
-    }
-    if (lane == 31) s->warp[warp] = upto;
-    __syncthreads();
-    u64 before = upto - v;
-    for (int i = 0; i < warp; i++) before += s->warp[i];
-    __syncthreads(); /* all have read before the next sum is written */
-    return before;
+    return block_sum_before(v, s->warp);
 }
 
 /* Where a running sum over the bins reaches `want`. */
