@@ -15,10 +15,8 @@ static const int32_t prompt[PROMPT] = {2068, 329, 198,  496, 277,  220,  16,  17
 static status open_graphs(backend **b, const char *isa, const backend_options *o, err *e)
 {
     wrap_backend *w = NULL;
-    backend_options inner = *o;
     (void)isa;
-    inner.name = "cpu";
-    TRY(wrap_open(&w, &inner, e));
+    TRY(wrap_open(&w, "cpu", o, e));
     wrap_keep_graphs(w);
     *b = &w->base;
     return ERR_OK;

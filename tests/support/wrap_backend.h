@@ -273,12 +273,15 @@ static const backend_ops wrap_table = {
         .close = wrap_close,
 };
 
-/* Around the backend that `o` names. */
-static inline status wrap_open(wrap_backend **out, const backend_options *o, err *e)
+/* Around the backend of this name, opened as `o` says besides. */
+static inline status wrap_open(wrap_backend **out, const char *name, const backend_options *o,
+                               err *e)
 {
+    backend_options inner = *o;
+    inner.name = name;
     wrap_backend *w = mem_new(sizeof *w);
     if (!w) return err_set(e, ERR_NOMEM, "backend", -1, "wrapper");
-    status s = backend_open(&w->inner, o, e);
+    status s = backend_open(&w->inner, &inner, e);
     if (s != ERR_OK) {
         mem_free(w);
         return s;

@@ -5,18 +5,7 @@
 #include "base/file.h"
 #include "load/load.h"
 #include "support/test.h"
-
-static const shape small = {.name = "small",
-                            .E = 256,
-                            .n_layers = 4,
-                            .H = 2,
-                            .G = 1,
-                            .gdn_Hk = 2,
-                            .gdn_Hv = 4,
-                            .F = 384,
-                            .V = 3072,
-                            .is_tied = true,
-                            .draft = {2, 384, 2, 1, 3000, 2, {1, 2}}};
+#include "unit/bench/small_shape.h"
 
 TEST(a_model_that_nobody_keeps_is_usable_beyond_its_files)
 {
@@ -24,7 +13,7 @@ TEST(a_model_that_nobody_keeps_is_usable_beyond_its_files)
     load_model target, draft;
     char dirs[2][4300];
     err e = {0};
-    CHECK_OK(profile_model_make(&m, &small, 3, &e), &e);
+    CHECK_OK(profile_model_make(&m, &small_dense, 3, &e), &e);
     snprintf(dirs[0], sizeof dirs[0], "%s", m.target);
     snprintf(dirs[1], sizeof dirs[1], "%s", m.draft);
     CHECK_OK(load_model_open(&target, m.target, &e), &e);
@@ -49,7 +38,7 @@ TEST(where_nothing_can_be_made_nothing_is_left)
 {
     profile_model m;
     err e = {0};
-    shape nowhere = small;
+    shape nowhere = small_dense;
     nowhere.name = "no/such/folder";
     assert_int_equal(profile_model_make(&m, &nowhere, 3, &e), ERR_IO);
     assert_non_null(strstr(e.where, "riptide-no/such"));

@@ -240,10 +240,8 @@ static wrap_backend *device;
 static status open_device(backend **b, const char *isa, const backend_options *o, err *e)
 {
     wrap_backend *w = NULL;
-    backend_options inner = *o;
     (void)isa;
-    inner.name = "cpu";
-    TRY(wrap_open(&w, &inner, e));
+    TRY(wrap_open(&w, "cpu", o, e));
     w->base.memory_free = device_free;
     device = w;
     *b = &w->base;

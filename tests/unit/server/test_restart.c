@@ -15,10 +15,8 @@
 static status open_failing(backend **b, const char *isa, const backend_options *o, err *e)
 {
     wrap_backend *w = NULL;
-    backend_options inner = *o;
     const char *comma = isa ? strchr(isa, ',') : NULL;
-    inner.name = comma ? comma + 1 : "cpu";
-    TRY(wrap_open(&w, &inner, e));
+    TRY(wrap_open(&w, comma ? comma + 1 : "cpu", o, e));
     w->fail_at = isa ? atoll(isa) : 0;
     *b = &w->base;
     return ERR_OK;
