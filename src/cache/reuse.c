@@ -7,7 +7,10 @@
 #include "cache/kv_pool.h"
 #include "cache/prefix_tree.h"
 
-enum { NONE = -1, FREE = -1, LENT = -2, EXPECTED_WEIGHT = 8 };
+enum { NONE = -1, FREE = -1, LENT = -2 };
+/* By reuse_weight. Of a turn 4: it is kept as one in passing twice as far from the state before it
+ * would be, since who takes back something said goes to the beginning of a message. */
+static const double WEIGHTS[] = {1, 4, 8, 8};
 /* A use counts as fresh for a quarter of the tokens that the pool holds: else what was used a
  * moment ago, however small, would outlive everything. */
 enum { GRACE_PART = 4 };
@@ -167,11 +170,10 @@ static double score(const reuse *r, const cell *c)
 {
     int32_t before = node_before(r, c->node);
     int depth = before == PREFIX_ROOT ? 0 : prefix_tree_depth(r->tree, before);
-    double weight = c->weight == REUSE_PASSING ? 1 : EXPECTED_WEIGHT;
     double lost = prefix_tree_depth(r->tree, c->node) -
                   depth; /* blocks, and so the time that they take */
     double grace = (double)r->opt.n_blocks * PREFIX_BLOCK / GRACE_PART;
-    return weight * lost * lost / ((double)(r->clock - c->used) + grace);
+    return WEIGHTS[c->weight] * lost * lost / ((double)(r->clock - c->used) + grace);
 }
 
 /* The attached cell of the lowest score, with only_ends among those on unheld nodes without
@@ -418,7 +420,7 @@ void reuse_pass_ends(reuse *r, int32_t block)
 {
     for (int32_t b = block; b != PREFIX_ROOT; b = prefix_tree_parent(r->tree, b)) {
         int32_t i = r->leaves[b].cell;
-        if (i != NONE && r->cells[i].weight == REUSE_END) r->cells[i].weight = REUSE_PASSING;
+        if (i != NONE && r->cells[i].weight == REUSE_END) r->cells[i].weight = REUSE_TURN;
     }
 }
 

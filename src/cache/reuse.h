@@ -108,6 +108,7 @@ void reuse_cell_drop(reuse *r, int32_t cell);
 
 typedef enum {
     REUSE_PASSING,  /* on the way through a prompt or an answer */
+    REUSE_TURN,     /* where a message of a session begins, which has gone on from there */
     REUSE_END,      /* where the next prompt of a session is expected to leave this one */
     REUSE_EXPECTED, /* where prompts of other sessions are */
 } reuse_weight;
@@ -119,7 +120,7 @@ bool reuse_has_cell(const reuse *r, int32_t block);
 /* The node's cell is worth as much as this, if it was worth less. */
 void reuse_cell_raise(reuse *r, int32_t block, reuse_weight weight);
 
-/* The session has gone on: ends on the way from the root to this node are in passing now. */
+/* The session has gone on: ends on the way from the root to this node are those of turns now. */
 void reuse_pass_ends(reuse *r, int32_t block);
 
 /* ---- windows ---- */

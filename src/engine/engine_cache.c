@@ -6,6 +6,9 @@
 #include "cache/prefix_tree.h"
 
 enum { WAIT_BLOCKS = 2 };
+/* Rows of a prompt's first slice at most, and of tokens between planned beginnings of messages at
+ * least: what a pass of its own is worth. */
+enum { FIRST_ROWS = 512, TURN_BLOCKS = FIRST_ROWS / OPS_BLOCK };
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -105,15 +108,25 @@ int64_t engine_cache_peek(const engine *e, const sequence *s)
 }
 
 /* Keep the state at a boundary that is still ahead. A full plan leaves out what comes last. */
-static void plan_add(sequence *s, int boundary)
+static void plan_add(sequence *s, int boundary, reuse_weight weight)
 {
     int at = 0;
     if ((int64_t)boundary * OPS_BLOCK <= s->pos) return;
-    while (at < s->n_plan && s->plan[at] < boundary) at++;
-    if (s->n_plan == SEQ_PLAN_MAX || (at < s->n_plan && s->plan[at] == boundary)) return;
+    while (at < s->n_plan && s->plan[at].boundary < boundary) at++;
+    if (at < s->n_plan && s->plan[at].boundary == boundary) {
+        if (s->plan[at].weight < weight) s->plan[at].weight = weight;
+        return;
+    }
+    if (s->n_plan == SEQ_PLAN_MAX) return;
     memmove(s->plan + at + 1, s->plan + at, (size_t)(s->n_plan - at) * sizeof *s->plan);
-    s->plan[at] = boundary;
+    s->plan[at] = (state_plan){boundary, weight};
     s->n_plan++;
+}
+
+/* Where some other prompt leaves this one. */
+static void plan_branch(sequence *s, int boundary)
+{
+    plan_add(s, boundary, boundary < s->first_end ? REUSE_EXPECTED : REUSE_END);
 }
 
 static int common_blocks(const request *a, const request *b)
@@ -143,14 +156,29 @@ bool engine_cache_should_wait(engine *e, sequence *s)
     /* Little is not worth beginning to wait for; who waits takes all there will be. */
     int least = s->has_waited ? 1 : WAIT_BLOCKS;
     if (!ahead || best < reuse_peek(e->reuse, r->ids, r->n_ids) + least) return false;
-    plan_add(ahead, best);
+    plan_branch(ahead, best);
     if (!s->has_waited) e->n_waits++;
     s->has_waited = true;
     return true;
 }
 
-/* Where a later prompt is expected to leave this one, as far as its tokens tell. */
-static void plan_prompt(const engine *e, sequence *s)
+/* Where messages begin: a conversation may be taken up again at any of them. Each pass that this
+ * costs must save some, so the next one back is as far from the last as that from the end. */
+static void plan_turns(const engine *e, sequence *s)
+{
+    const request *r = s->req;
+    int end = r->n_ids / OPS_BLOCK, next = s->first_end;
+    for (int i = r->n_ids - 1; i > s->pos && e->turn_id >= 0; i--) {
+        int at = i / OPS_BLOCK, least = end - next > TURN_BLOCKS ? end - next : TURN_BLOCKS;
+        if (r->ids[i] != e->turn_id || next - at < least) continue;
+        plan_add(s, at, REUSE_TURN);
+        next = at;
+    }
+}
+
+/* Where a later prompt is expected to leave this one, as far as its tokens tell, and where one has
+ * left it (n_match, 0 = none has). */
+static void plan_prompt(const engine *e, sequence *s, int n_match)
 {
     const request *r = s->req;
     int second = -1, last = -1;
@@ -160,10 +188,12 @@ static void plan_prompt(const engine *e, sequence *s)
         last = i;
     }
     s->first_end = (last > 0 ? last : r->n_ids - 1) / OPS_BLOCK;
-    plan_add(s, (int)(sequence_goal(s) / OPS_BLOCK));
-    plan_add(s, (r->n_ids - 1) / OPS_BLOCK);
-    plan_add(s, s->first_end);
-    if (second > 0) plan_add(s, second / OPS_BLOCK);
+    if (n_match > 0) plan_branch(s, n_match);
+    plan_add(s, (int)(sequence_goal(s) / OPS_BLOCK), REUSE_END);
+    plan_add(s, (r->n_ids - 1) / OPS_BLOCK, REUSE_END);
+    plan_add(s, s->first_end, REUSE_END);
+    if (second > 0) plan_add(s, second / OPS_BLOCK, REUSE_EXPECTED);
+    plan_turns(e, s);
 }
 
 static status load_windows(engine *e, sequence *s, int n_blocks)
@@ -199,8 +229,7 @@ status engine_cache_start(engine *e, sequence *s)
         TRY(snapshot_load(e->snapshots, f.cell, s->slot, s->pos));
         TRY(load_windows(e, s, f.n_blocks));
     }
-    if (f.n_match > f.n_blocks) plan_add(s, f.n_match);
-    plan_prompt(e, s);
+    plan_prompt(e, s, f.n_match > f.n_blocks ? f.n_match : 0);
     return ERR_OK;
 }
 
@@ -248,12 +277,14 @@ int64_t engine_cache_slice_end(const engine *e, const sequence *s, int n)
 {
     int64_t end = sequence_goal(s);
     bool is_on = reuse_is_on(e->reuse);
+    /* A slice at most doubles what there is. */
+    if (is_on && n > s->pos && n > FIRST_ROWS) n = s->pos > FIRST_ROWS ? (int)s->pos : FIRST_ROWS;
     if (end > s->pos + n) {
         int64_t whole = (s->pos + n) / OPS_BLOCK * OPS_BLOCK;
         end = is_on && whole > s->pos ? whole : s->pos + n;
     }
     for (int i = 0; i < s->n_plan; i++) {
-        int64_t at = (int64_t)s->plan[i] * OPS_BLOCK;
+        int64_t at = (int64_t)s->plan[i].boundary * OPS_BLOCK;
         if (at > s->pos) return smaller(end, at);
     }
     return end;
@@ -262,8 +293,8 @@ int64_t engine_cache_slice_end(const engine *e, const sequence *s, int n)
 int64_t engine_cache_context_end(const sequence *s, int64_t slice_end)
 {
     for (int i = 0; i < s->n_plan; i++) {
-        int64_t at = (int64_t)s->plan[i] * OPS_BLOCK;
-        if (at >= slice_end) return at;
+        int64_t at = (int64_t)s->plan[i].boundary * OPS_BLOCK;
+        if (at >= slice_end && s->plan[i].weight >= REUSE_END) return at;
     }
     return sequence_goal(s);
 }
@@ -274,11 +305,9 @@ status engine_cache_after_slice(engine *e, sequence *s)
     int n = (int)(s->pos / OPS_BLOCK);
     TRY(publish(e, s, n));
     if (s->pos % OPS_BLOCK != 0) return ERR_OK;
-    bool is_planned = false;
-    for (int i = 0; i < s->n_plan; i++) is_planned |= s->plan[i] == n;
-    reuse_weight weight = !is_planned        ? REUSE_PASSING
-                          : n < s->first_end ? REUSE_EXPECTED
-                                             : REUSE_END;
+    reuse_weight weight = REUSE_PASSING;
+    for (int i = 0; i < s->n_plan; i++)
+        if (s->plan[i].boundary == n) weight = s->plan[i].weight;
     int32_t node = s->blocks[n - 1];
     if (reuse_has_cell(e->reuse, node)) {
         reuse_cell_raise(e->reuse, node, weight);
@@ -287,7 +316,7 @@ status engine_cache_after_slice(engine *e, sequence *s)
         TRY(snapshot_save(e->snapshots, s->slot, cell));
         reuse_cell_attach(e->reuse, node, cell, weight);
     }
-    return is_planned ? keep_windows(e, s, n) : ERR_OK;
+    return weight >= REUSE_END ? keep_windows(e, s, n) : ERR_OK;
 }
 
 /* ---- decoding ---- */

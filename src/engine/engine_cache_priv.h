@@ -6,9 +6,13 @@
  *   - where a later prompt is expected to differ: behind the first message (system and tools),
  *     before the last one begins (the generation prompt), at the prompt's last boundary (the same
  *     prompt again), where an earlier prompt left the path (a branch), at the end of a turn;
+ *   - where messages begin, the farther apart the farther from the prompt's end, and where earlier
+ *     turns ended;
  *   - in passing: at the end of each prompt slice and at each boundary of an answer. These thin
  *     out by reuse.h's eviction.
- * Slices of a prompt end at block boundaries so that this costs no pass of its own.
+ * Slices of a prompt end at block boundaries so that this costs no pass of its own. Its first ones
+ * end at 512, 1,024, 2,048 … tokens at the latest, so that at least half of what another prompt
+ * shares with it can be taken over, however many rows a slice may have.
  * Thread: the engine thread. */
 #ifndef RIPTIDE_ENGINE_ENGINE_CACHE_PRIV_H
 #define RIPTIDE_ENGINE_ENGINE_CACHE_PRIV_H

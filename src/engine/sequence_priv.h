@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
+#include "cache/reuse.h"
 #include "decode/cycle.h"
 #include "engine/engine.h"
 #include "grammar/constraint.h"
@@ -42,7 +43,13 @@ struct request {
     atomic_bool is_canceled;
 };
 
-enum { SEQ_PLAN_MAX = 8 };
+enum { SEQ_PLAN_MAX = 16 };
+
+/* A block boundary to keep the state at, and what it will be worth there. */
+typedef struct {
+    int boundary;
+    reuse_weight weight;
+} state_plan;
 
 typedef struct sequence sequence;
 struct sequence {
@@ -57,10 +64,10 @@ struct sequence {
     int32_t *blocks; /* owned [n_blocks] KV blocks, the first n_taken are held */
     int n_blocks;    /* most it can come to */
     int n_taken;
-    int n_published;        /* first blocks that are nodes of the prefix tree */
-    int plan[SEQ_PLAN_MAX]; /* block boundaries to keep the state at, ascending */
+    int n_published;               /* first blocks that are nodes of the prefix tree */
+    state_plan plan[SEQ_PLAN_MAX]; /* ascending */
     int n_plan;
-    int first_end; /* of these, from which on the session's next prompt may leave this one */
+    int first_end; /* boundary from which on the session's next prompt may leave this one */
     int32_t cell;  /* lent for the boundary that decoding comes to, or -1 */
     bool has_waited;
     /* Scheduling (engine_admit_priv.h). */
