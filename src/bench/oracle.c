@@ -37,8 +37,9 @@ static status run_one(oracle_flags *f, const engine_options *o, int *n_failed, e
                         .is_wide = f->is_wide,
                         .on_case = print_case,
                         .ctx = f};
-    snprintf(label, sizeof label, "%s %s%s", name ? name + 1 : o->model, kv,
-             o->state == ENGINE_STATE_BF16 ? " bf16-states" : "");
+    snprintf(label, sizeof label, "%s %s%s%s", name ? name + 1 : o->model, kv,
+             o->state == ENGINE_STATE_BF16 ? " bf16-states" : "",
+             o->draft_window > 0 ? " short-window" : "");
     f->label = label;
     return oracle_run(&r, n_failed, e);
 }
@@ -49,6 +50,12 @@ static status run(oracle_flags *f, arena *a, int *n_failed, err *e)
     int n;
     TRY(engine_flags_resolve(&f->engine, a, &o, e));
     TRY(run_one(f, &o, n_failed, e));
+    if (f->is_wide && o.draft) {
+        o.draft_window = ORACLE_WINDOW;
+        TRY(run_one(f, &o, &n, e));
+        *n_failed += n;
+        o.draft_window = 0;
+    }
     for (int i = 0; f->is_wide && i < N_FORMATS; i++) {
         engine_options other = o;
         other.kv = (engine_kv)(i / 2);
@@ -76,7 +83,8 @@ int bench_oracle(int argc, char **argv)
                              .min = 130, .max = 16000, .help = "tokens of a prompt"};
     rows[n++] = (option_row){
         "wide", OPTION_FLAG, &f.is_wide,
-        .help = "all formats of keys, values and states, more slices and widths"};
+        .help = "all formats of keys, values and states, a draft of a short window, more "
+                "slices and widths"};
     rows[n] = (option_row){0};
     int code = bench_parse(rows, "usage: riptide bench oracle [flags]", argc, argv);
     if (code >= 0) return code;

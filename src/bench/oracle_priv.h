@@ -11,6 +11,8 @@
 #include "engine/engine.h"
 
 enum { ORACLE_NEW_MAX = 256, ORACLE_LANES_MAX = 8, ORACLE_KINDS = 4 };
+/* Of a draft that forgets within any prompt: its ring goes round, and a block is all of it. */
+enum { ORACLE_WINDOW = 64 };
 
 /* What came of one request. */
 typedef struct {

@@ -31,11 +31,13 @@ static void restore_equals_cold(oracle *o)
     oracle_end(o, "restore equals cold");
 }
 
-/* The draft guesses after a restore as it does cold. */
-static void restored_draft_guesses_alike(oracle *o)
+/* The draft guesses after a restore as it does cold, seeing `window` positions back (0: all that it
+ * was made for). */
+static void restored_draft_guesses_alike(oracle *o, int window)
 {
     engine_options v = oracle_usual(o);
     if (!v.draft) return;
+    if (window > 0) v.draft_window = window;
     int64_t accepted[2] = {0};
     for (int i = 0; oracle_engine(o, &v) && i < 2; i++) {
         if (i == 1 && !ask_kind(o, ORACLE_GREEDY, "before")) break;
@@ -43,7 +45,8 @@ static void restored_draft_guesses_alike(oracle *o)
         accepted[i] = o->got[0].usage.accepted;
     }
     oracle_check(o, accepted[1] * 100 >= accepted[0] * 98, "acceptance fell behind a restore");
-    oracle_end(o, "a restored draft guesses as a cold one");
+    oracle_end(o, window > 0 ? "a restored draft of a short window guesses as a cold one"
+                             : "a restored draft guesses as a cold one");
 }
 
 static void eviction_at_every_chance(oracle *o)
@@ -229,7 +232,8 @@ static void run_short(oracle *o)
 static void run_all(oracle *o)
 {
     restore_equals_cold(o);
-    restored_draft_guesses_alike(o);
+    restored_draft_guesses_alike(o, 0);
+    restored_draft_guesses_alike(o, ORACLE_WINDOW);
     eviction_at_every_chance(o);
     turn_generated_equals_turn_sent(o);
     slicing_equals_one_shot(o);

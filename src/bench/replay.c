@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/ops.h"
 #include "base/json.h"
 #include "bench/bench_priv.h"
 #include "bench/replay_priv.h"
@@ -27,18 +28,12 @@ static void print_row(const replay_row *r)
     fflush(stdout);
 }
 
-static const replay_row *find_row(const replay_record *rec, const char *name)
-{
-    for (int i = 0; i < rec->n; i++)
-        if (strcmp(rec->rows[i].name, name) == 0) return &rec->rows[i];
-    return NULL;
-}
-
 static void print_end(const replay_record *rec)
 {
-    const replay_row *cold = find_row(rec, "cold"), *again = find_row(rec, "repeat");
     const engine_cache_counters *c = &rec->cache;
-    printf("first token of the repeat: %.2f %% of cold\n", 100 * again->first_ms / cold->first_ms);
+    printf("first token of the repeat: %.2f %% of cold; of the appends: %.2f, at worst %.2f times "
+           "what their new tokens and %d take at that depth\n",
+           100 * rec->repeat_share, rec->append_median, rec->append_worst, OPS_BLOCK);
     printf("cache: %lld of %lld prompts hit, %lld tokens; evicted %lld blocks, %lld states; "
            "%d of %d states kept\n",
            (long long)c->hits, (long long)c->lookups, (long long)c->reused_tokens,
@@ -96,6 +91,12 @@ static status print_json(const replay_request *r, const replay_record *rec, err 
     json_open_array(&w);
     for (int i = 0; i < rec->n; i++) put_row(&w, &rec->rows[i]);
     json_close_array(&w);
+    json_key(&w, "repeat_share");
+    json_double(&w, rec->repeat_share);
+    json_key(&w, "append_median");
+    json_double(&w, rec->append_median);
+    json_key(&w, "append_worst");
+    json_double(&w, rec->append_worst);
     json_key(&w, "same_output");
     json_bool(&w, rec->is_same);
     json_close_object(&w);

@@ -15,6 +15,19 @@
 
 enum { REPLAY_APPENDS = 11, REPLAY_ROWS_MAX = REPLAY_APPENDS + 12 };
 
+/* How far a prompt was after so many ms. */
+enum { REPLAY_POINTS_MAX = 4096 };
+typedef struct {
+    struct {
+        double ms;
+        int64_t pos;
+    } points[REPLAY_POINTS_MAX]; /* ascending */
+    int n;
+} replay_curve;
+
+/* When it was at that position, straight between points. */
+double replay_curve_at(const replay_curve *c, double pos);
+
 typedef struct {
     engine_options engine;
     double scale; /* 1: 14,500 tokens growing to 31,700 */
@@ -37,6 +50,9 @@ typedef struct {
     engine_cache_counters cache; /* of the engine that keeps, at the end */
     turn_counters turns;         /* likewise */
     bool is_same;                /* the last prompts' ids, kept and not */
+    /* First token of the repeat over that of the same prompt cold, and the appends' over what their
+     * new tokens and a block more take at that depth of the cold prompt; 0 = not known. */
+    double repeat_share, append_median, append_worst;
 } replay_record;
 
 /* on_row is called after each request; NULL for none. */
@@ -57,6 +73,7 @@ typedef struct {
     /* of the request under way */
     replay_row *row;
     int64_t start_ns, first_ns;
+    replay_curve *curve; /* where its progress goes, or NULL */
     err failure;
     token_ids answer;
 } replay;

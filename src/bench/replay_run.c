@@ -1,18 +1,42 @@
 /* The session of a replay. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "backend/ops.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "bench/bench_priv.h"
 #include "bench/client_priv.h"
 #include "bench/replay_priv.h"
 
 enum { WARM_TOKENS = 14500, LAST_TOKENS = 31700, OTHER_TOKENS = 2000 };
 
+double replay_curve_at(const replay_curve *c, double pos)
+{
+    double ms = 0, from = 0;
+    for (int i = 0; i < c->n; i++) {
+        double at = (double)c->points[i].pos;
+        if (at >= pos) return ms + (c->points[i].ms - ms) * (pos - from) / (at - from);
+        ms = c->points[i].ms;
+        from = at;
+    }
+    return ms;
+}
+
+static void note_progress(replay *p, int64_t pos)
+{
+    replay_curve *c = p->curve;
+    if (!c || c->n == REPLAY_POINTS_MAX) return;
+    c->points[c->n].ms = clock_ms_since(p->start_ns);
+    c->points[c->n++].pos = pos;
+}
+
 static void on_event(void *ctx, const engine_event *ev)
 {
     replay *p = ctx;
     replay_row *row = p->row;
+    if (ev->kind == ENGINE_PREFILL) note_progress(p, ev->prefilled);
     if (ev->kind == ENGINE_TOKENS && row->n_new == 0) {
         p->first_ns = clock_ns();
         row->first_ms = (double)(p->first_ns - p->start_ns) * 1e-6;
@@ -115,14 +139,36 @@ static status run_session(replay *p, uint64_t *last, err *e)
     return ERR_OK;
 }
 
+/* What was asked for after the warm-up, against the cold prompt that it came to. */
+static void judge(replay_record *out, const replay_curve *c, double cold_ms)
+{
+    const replay_row *rows = out->rows;
+    double ratios[REPLAY_APPENDS] = {0};
+    for (int i = 1; i <= REPLAY_APPENDS; i++) {
+        double end = (double)rows[i].n_prompt;
+        double begin = (double)(rows[i - 1].n_prompt + rows[i - 1].n_new - OPS_BLOCK);
+        double ms = replay_curve_at(c, end) - replay_curve_at(c, begin);
+        if (ms > 0) ratios[i - 1] = rows[i].first_ms / ms;
+    }
+    qsort(ratios, REPLAY_APPENDS, sizeof *ratios, bench_by_value);
+    out->append_median = ratios[REPLAY_APPENDS / 2];
+    out->append_worst = ratios[REPLAY_APPENDS - 1];
+    if (cold_ms > 0) out->repeat_share = rows[REPLAY_APPENDS + 1].first_ms / cold_ms;
+}
+
 static status run_cold(replay *p, uint64_t want, err *e)
 {
+    static replay_curve curve;
     engine_options o = p->r->engine;
     o.cache_bytes = -1;
     engine_close(p->en);
     p->en = NULL;
     TRY(engine_open(&p->en, &o, e));
+    curve.n = 0;
+    p->curve = &curve;
     TRY(ask(p, "cold", p->prompt.ptr, p->prompt.n, e));
+    p->curve = NULL;
+    judge(p->out, &curve, p->row->first_ms);
     p->out->is_same = p->row->output == want;
     if (p->spliced.n == 0) return ERR_OK;
     TRY(ask(p, "cold tool loop", p->spliced.ptr, p->spliced.n, e));

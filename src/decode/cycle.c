@@ -143,7 +143,8 @@ static status open_parts(cycle *c, err *e)
     o->n_blocks = model_settings(c->target)->n_blocks;
     if (o->has_narrow_states) TRY(narrow_open(&c->narrow, c->target, e));
     if (c->has_draft) {
-        draft_options d = {o->n_slots, c->max_rows, model_settings(c->target)->max_context};
+        draft_options d = {o->n_slots, c->max_rows, model_settings(c->target)->max_context,
+                           o->draft_window};
         TRY(draft_open(&c->drafter, c->be, &c->draft_files, &d, e));
     }
     c->load_ms += clock_ms_since(from_ns);

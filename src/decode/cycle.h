@@ -45,6 +45,7 @@ typedef struct {
     int logit_rows;         /* rows of logits a prefill may ask for (probes); 0 = none */
     bool keeps_layers;
     bool spoils_drafts; /* tests: every proposal becomes token 0 */
+    int draft_window;   /* tests: draft_options.window */
     /* Called when sizes are known and nothing is allocated yet, to choose n_blocks (*n_blocks holds
      * what it would be) or to refuse; NULL for none. */
     status (*on_sizes)(void *ctx, const struct cycle_sizes *sizes, int64_t *n_blocks, err *e);

@@ -94,7 +94,7 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
         out->weights += unpacked_bytes(target, is_cuda);
     if (o->has_narrow_states && out->is_host) out->scratch += narrow_bytes(&target->target);
     if (!drafter) return ERR_OK;
-    draft_options d = {o->n_slots, m.max_rows, out->context_blocks * OPS_BLOCK};
+    draft_options d = {o->n_slots, m.max_rows, out->context_blocks * OPS_BLOCK, o->draft_window};
     draft_sizes sizes;
     TRY(draft_plan(drafter, &d, be, &sizes, e));
     out->draft = sizes.weights;

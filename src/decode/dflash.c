@@ -10,6 +10,13 @@ static dev_buf take(draft *d, int64_t n, int64_t elem)
     return dev_arena_take(&d->mem, n * elem);
 }
 
+static arch_draft shape_of(const load_model *files, const draft_options *o)
+{
+    arch_draft a = files->draft;
+    if (o->window > 0 && o->window < a.window) a.window = o->window;
+    return a;
+}
+
 static void plan(draft *d)
 {
     const arch_draft *a = &d->arch;
@@ -76,7 +83,7 @@ status draft_plan(const load_model *files, const draft_options *o, const backend
                   draft_sizes *out, err *e)
 {
     backend be = {.act = b->act};
-    draft d = {.be = &be, .arch = files->draft, .opt = *o, .n_layers = files->draft.n_layers};
+    draft d = {.be = &be, .arch = shape_of(files, o), .opt = *o, .n_layers = files->draft.n_layers};
     d.layers = mem_new_array((size_t)d.n_layers, sizeof *d.layers);
     if (!d.layers) return err_set(e, ERR_NOMEM, "draft", -1, "%d layers", d.n_layers);
     plan(&d);
@@ -98,7 +105,7 @@ status draft_open(draft **out, backend *be, const load_model *files, const draft
     draft *d = mem_new(sizeof *d);
     if (!d) return err_set(e, ERR_NOMEM, "draft", -1, "draft");
     d->be = be;
-    d->arch = files->draft;
+    d->arch = shape_of(files, o);
     d->opt = *o;
     d->n_layers = d->arch.n_layers;
     status s = ERR_NOMEM;

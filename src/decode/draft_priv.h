@@ -15,6 +15,7 @@ typedef struct draft draft;
 typedef struct {
     int n_slots, max_rows;
     int64_t max_context;
+    int window; /* tests: a multiple of 64, of layers with a longer one; 0 = as it was made */
 } draft_options;
 
 /* files are borrowed only during the call on backends that copy weights, else until close.

@@ -68,6 +68,7 @@ typedef struct {
     bool guards_steps;    /* tests: an allocation inside a step aborts */
     bool evicts_always;   /* tests: whatever may be evicted is, one by one, at every chance */
     bool spoils_drafts;   /* tests: proposals are replaced by token 0, which is hardly ever right */
+    int draft_window;     /* tests: positions back that the draft sees, of 64; 0 = as it was made */
     bool suspends_always; /* tests: every lane is suspended as soon as it came further than last */
 } engine_options;
 

@@ -31,6 +31,7 @@ cycle_options engine_cycle_options(const engine_options *o)
         .has_narrow_states = o->state == ENGINE_STATE_BF16,
         .max_draft = o->draft_rows == ENGINE_ROWS_AUTO ? -1 : o->draft_rows,
         .spoils_drafts = o->spoils_drafts,
+        .draft_window = o->draft_window,
         .on_progress = o->on_progress,
         .progress_ctx = o->progress_ctx,
     };

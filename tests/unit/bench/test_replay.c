@@ -43,6 +43,7 @@ TEST(a_session_is_taken_over_request_after_request)
     assert_string_equal(cold->name, "cold");
     assert_int_equal(cold->n_cached, 0);
     assert_true(cold->output == again->output);
+    assert_true(rec.repeat_share > 0 && rec.append_worst > 0);
     /* The answer of the tool loop is taken over as it was generated. */
     const replay_row *loop = &rec.rows[REPLAY_APPENDS + 6];
     assert_string_equal(loop->name, "tool loop");
@@ -50,4 +51,12 @@ TEST(a_session_is_taken_over_request_after_request)
         assert_int_equal(loop[i].n_cached, (loop->n_prompt + loop->n_new - 1) / 64 * 64);
     assert_true(loop[1].output == loop[2].output);
     assert_int_equal(rec.turns.used, 2);
+}
+
+TEST(a_prompts_progress_is_straight_between_what_was_told)
+{
+    static const replay_curve c = {.points = {{10, 100}, {30, 200}, {40, 400}}, .n = 3};
+    static const double pos[] = {0, 50, 100, 150, 200, 300, 400, 500},
+                        want[] = {0, 5, 10, 20, 30, 35, 40, 40};
+    for (int i = 0; i < 8; i++) assert_true(fabs(replay_curve_at(&c, pos[i]) - want[i]) < 1e-9);
 }
