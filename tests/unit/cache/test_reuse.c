@@ -224,19 +224,19 @@ TEST(states_in_passing_thin_out_from_the_beginning)
     reuse_close(r);
 }
 
-TEST(the_beginning_of_a_turn_outlives_twice_its_gap_in_passing)
+TEST(the_beginning_of_a_turn_outlives_a_wider_gap_in_passing)
 {
     static prompt p, q;
     int32_t path[64];
     reuse *r = open_reuse(&(reuse_options){.n_blocks = 64, .n_lanes = 1, .n_cells = 4});
     prompt_make(&p, 1, 30);
-    prompt_make(&q, 2, 11);
+    prompt_make(&q, 2, 9);
     run_prompt_as(r, &p, 1u << 30, REUSE_PASSING);
     prompt_make(&p, 1, 36); /* 6 blocks more */
     run_prompt_as(r, &p, 1ull << 36, REUSE_END);
     reuse_match(r, p.ids, p.n_ids, path);
     reuse_pass_ends(r, path[35]);
-    run_prompt_as(r, &q, 1u << 11, REUSE_PASSING);
+    run_prompt_as(r, &q, 1u << 9, REUSE_PASSING);
     int32_t a = reuse_cell_take(r), b = reuse_cell_take(r);
     assert_int_equal(reuse_peek(r, p.ids, p.n_ids), 36);
     assert_int_equal(reuse_peek(r, q.ids, q.n_ids), 0);
