@@ -32,10 +32,8 @@ static bool fail(buf *b)
     return false;
 }
 
-bool buf_reserve(buf *b, size_t more)
+bool buf_grow(buf *b, size_t more)
 {
-    if (b->failed) return false;
-    if (b->cap - b->len > more) return true;
     size_t need, most = b->limit ? b->limit : SIZE_MAX / 4;
     if (__builtin_add_overflow(b->len, more, &need) || need > most) return fail(b);
     size_t cap = b->cap ? b->cap * 2 : CAP_FIRST;
@@ -65,11 +63,6 @@ void buf_put_str(buf *b, str s)
 void buf_put_c(buf *b, const char *c_string)
 {
     buf_put_str(b, str_from(c_string));
-}
-
-void buf_put_byte(buf *b, char c)
-{
-    buf_put(b, &c, 1);
 }
 
 void buf_printf(buf *b, const char *fmt, ...)

@@ -22,17 +22,23 @@ static void put_escape(buf *b, unsigned char c)
     }
 }
 
+/* Bytes that stand for themselves and begin no longer character. */
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
 void json_put_escaped(buf *b, str s)
 {
     size_t pos = 0;
     while (pos < s.len) {
         size_t from = pos;
         int n_good = 1;
-        while (pos < s.len) {
-            unsigned char c = (unsigned char)s.ptr[pos];
+        for (;;) {
             uint32_t cp;
-            if (c < 0x20 || c == '"' || c == '\\') break;
-            n_good = c < 0x80 ? 1 : utf8_decode(s, pos, &cp);
+            while (pos < s.len && is_plain((unsigned char)s.ptr[pos])) pos++;
+            if (pos == s.len || (unsigned char)s.ptr[pos] < 0x80) break;
+            n_good = utf8_decode(s, pos, &cp);
             if (n_good == 0) break;
             pos += (size_t)n_good;
         }

@@ -37,13 +37,16 @@ void bridge_fini(bridge *b)
 static bridge_event *copy_event(const engine_event *ev)
 {
     size_t n_logprobs = ev->logprobs ? (size_t)ev->n_ids * sizeof *ev->logprobs : 0;
+    size_t n_error = ev->error ? sizeof *ev->error : 0;
     size_t n_ids = (size_t)ev->n_ids * sizeof *ev->ids;
-    size_t n_bytes = sizeof(bridge_event) + n_logprobs + n_ids + ev->text.len;
+    size_t n_bytes = sizeof(bridge_event) + n_error + n_logprobs + n_ids + ev->text.len;
     bridge_event *copy = mem_new(n_bytes);
     if (!copy) return NULL;
     char *at = (char *)(copy + 1);
     copy->n_bytes = n_bytes;
     copy->ev = *ev;
+    if (n_error) copy->ev.error = memcpy(at, ev->error, n_error);
+    at += n_error;
     if (n_logprobs) copy->ev.logprobs = memcpy(at, ev->logprobs, n_logprobs);
     at += n_logprobs;
     if (n_ids) copy->ev.ids = memcpy(at, ev->ids, n_ids);
@@ -52,25 +55,25 @@ static bridge_event *copy_event(const engine_event *ev)
     return copy;
 }
 
-int64_t bridge_push(bridge *b, void *target, const engine_event *ev, bridge_event *reserved)
+int64_t bridge_push(bridge *b, void *target, const engine_event *ev, bridge_reserve *reserved)
 {
     bridge_event *copy = copy_event(ev);
     int64_t n_bytes = copy ? (int64_t)copy->n_bytes : -1;
     if (!copy && reserved) {
-        copy = reserved;
+        copy = &reserved->event;
         copy->ev = *ev;
         copy->ev.ids = NULL;
         copy->ev.logprobs = NULL;
         copy->ev.n_ids = 0;
         copy->ev.text = (str){NULL, 0};
+        if (ev->error) {
+            reserved->error = *ev->error;
+            copy->ev.error = &reserved->error;
+        }
     }
     if (!copy) return -1;
     copy->target = target;
     copy->next = NULL;
-    if (ev->error) {
-        copy->error = *ev->error;
-        copy->ev.error = &copy->error;
-    }
     mutex_lock(&b->lock);
     bool was_empty = !b->first;
     *b->end = copy;

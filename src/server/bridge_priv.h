@@ -16,9 +16,14 @@ struct bridge_event {
     bridge_event *next;
     void *target;    /* whose event it is */
     engine_event ev; /* points into this copy */
-    err error;       /* what ev.error points to */
     size_t n_bytes;  /* that the copy takes, 0 for a reserved one: its text is lost */
 };
+
+/* Room for an event, should there be no memory for its copy. */
+typedef struct {
+    bridge_event event;
+    err error; /* what event.ev.error points to */
+} bridge_reserve;
 
 typedef struct {
     mutex lock; /* protects the list */
@@ -38,7 +43,7 @@ void bridge_fini(bridge *b);  /* after that; frees what nobody took */
  * memory (kind, choice, reason, usage) but no text; NULL: nothing goes.
  *
  * Returns  the bytes that the copy takes, or -1 when something was lost */
-int64_t bridge_push(bridge *b, void *target, const engine_event *ev, bridge_event *reserved);
+int64_t bridge_push(bridge *b, void *target, const engine_event *ev, bridge_reserve *reserved);
 
 /* Everything that has come, in order. The caller frees each by bridge_free. */
 bridge_event *bridge_take(bridge *b);

@@ -107,33 +107,27 @@ void chat_write_head(json_writer *w, const generation *g, const char *object)
     json_c_string(w, "riptide-" RIPTIDE_BUILD_ID);
 }
 
-/* A chunk being written: everything up to the content of `delta`. */
-typedef struct {
-    buf text;
-    json_writer w;
-} chunk;
-
-static void begin_chunk(chunk *k, const generation *g, const answer *c)
+/* Begin a chunk in `out`: everything up to the content of `delta`. */
+static void begin_chunk(json_writer *w, buf *out, const generation *g, const answer *c)
 {
-    buf_init(&k->text);
-    json_writer_init(&k->w, &k->text);
-    chat_write_head(&k->w, g, "chat.completion.chunk");
-    json_key(&k->w, "choices");
-    json_open_array(&k->w);
-    json_open_object(&k->w);
-    json_key(&k->w, "index");
-    json_int(&k->w, c->index);
-    json_key(&k->w, "delta");
-    json_open_object(&k->w);
+    sse_open_event(out, NULL);
+    json_writer_init(w, out);
+    chat_write_head(w, g, "chat.completion.chunk");
+    json_key(w, "choices");
+    json_open_array(w);
+    json_open_object(w);
+    json_key(w, "index");
+    json_int(w, c->index);
+    json_key(w, "delta");
+    json_open_object(w);
 }
 
 /* total: prompt tokens; cache: of these, taken over; processed: those and what was read so far;
  * time_ms: since the request came. */
 void chat_put_progress(buf *out, const generation *g, const answer *c, const engine_event *ev)
 {
-    chunk k;
-    json_writer *w = &k.w;
-    begin_chunk(&k, g, c);
+    json_writer chunk, *w = &chunk;
+    begin_chunk(w, out, g, c);
     json_close_object(w);
     json_key(w, "logprobs");
     json_null(w);
@@ -153,15 +147,12 @@ void chat_put_progress(buf *out, const generation *g, const answer *c, const eng
     json_int(w, (int64_t)(uv_now(&g->server->loop) - g->begin_ms));
     json_close_object(w);
     json_close_object(w);
-    if (k.text.failed) out->failed = true;
-    sse_put_event(out, NULL, buf_str(&k.text));
-    buf_fini(&k.text);
+    sse_close_event(out);
 }
 
 /* c NULL: without logprobs. */
-static void end_chunk(chunk *k, const generation *g, answer *c, const char *finish_reason, buf *out)
+static void end_chunk(json_writer *w, const generation *g, answer *c, const char *finish_reason)
 {
-    json_writer *w = &k->w;
     json_close_object(w);
     if (c && c->n_settled > c->n_told) {
         put_logprobs(w, c, c->n_told, c->n_settled);
@@ -186,36 +177,33 @@ static void end_chunk(chunk *k, const generation *g, answer *c, const char *fini
         chat_write_timings(w, c);
     }
     json_close_object(w);
-    if (k->text.failed) out->failed = true;
-    sse_put_event(out, NULL, buf_str(&k->text));
-    buf_fini(&k->text);
+    sse_close_event(w->out);
 }
 
 void chat_put_role(buf *out, const generation *g, const answer *c)
 {
-    chunk k;
-    begin_chunk(&k, g, c);
-    json_key(&k.w, "role");
-    json_c_string(&k.w, "assistant");
-    json_key(&k.w, "content");
-    json_c_string(&k.w, "");
-    end_chunk(&k, g, NULL, NULL, out);
+    json_writer w;
+    begin_chunk(&w, out, g, c);
+    json_key(&w, "role");
+    json_c_string(&w, "assistant");
+    json_key(&w, "content");
+    json_c_string(&w, "");
+    end_chunk(&w, g, NULL, NULL);
 }
 
 static void put_text(buf *out, const generation *g, answer *c, const char *key, str text)
 {
-    chunk k;
-    begin_chunk(&k, g, c);
-    json_key(&k.w, key);
-    json_string(&k.w, text);
-    end_chunk(&k, g, c, NULL, out);
+    json_writer w;
+    begin_chunk(&w, out, g, c);
+    json_key(&w, key);
+    json_string(&w, text);
+    end_chunk(&w, g, c, NULL);
 }
 
 static void put_call(buf *out, const generation *g, answer *c, int index, str name, str arguments)
 {
-    chunk k;
-    json_writer *w = &k.w;
-    begin_chunk(&k, g, c);
+    json_writer chunk, *w = &chunk;
+    begin_chunk(w, out, g, c);
     json_key(w, "tool_calls");
     json_open_array(w);
     json_open_object(w);
@@ -238,7 +226,7 @@ static void put_call(buf *out, const generation *g, answer *c, int index, str na
     json_close_object(w);
     json_close_object(w);
     json_close_array(w);
-    end_chunk(&k, g, c, NULL, out);
+    end_chunk(w, g, c, NULL);
 }
 
 /* Long arguments in pieces, never cut inside a character. */
@@ -263,26 +251,23 @@ void chat_put_part(buf *out, const generation *g, answer *c, const outparse_even
 
 void chat_put_finish(buf *out, const generation *g, answer *c)
 {
-    chunk k;
-    begin_chunk(&k, g, c);
-    end_chunk(&k, g, c, answer_finish_reason(c), out);
+    json_writer w;
+    begin_chunk(&w, out, g, c);
+    end_chunk(&w, g, c, answer_finish_reason(c));
 }
 
 void chat_put_usage(buf *out, const generation *g)
 {
-    buf text;
     json_writer w;
-    buf_init(&text);
-    json_writer_init(&w, &text);
+    sse_open_event(out, NULL);
+    json_writer_init(&w, out);
     chat_write_head(&w, g, "chat.completion.chunk");
     json_key(&w, "choices");
     json_raw(&w, STR("[]"));
     json_key(&w, "usage");
     chat_write_usage(&w, g);
     json_close_object(&w);
-    if (text.failed) out->failed = true;
-    sse_put_event(out, NULL, buf_str(&text));
-    buf_fini(&text);
+    sse_close_event(out);
 }
 
 /* --- the whole answer ----------------------------------------------------------------------------

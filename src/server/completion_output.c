@@ -101,20 +101,12 @@ static void put_choice(json_writer *w, const answer *c, str text, const char *fi
     json_close_object(w);
 }
 
-static void put_event(buf *out, buf *text)
-{
-    if (text->failed) out->failed = true;
-    sse_put_event(out, NULL, buf_str(text));
-    buf_fini(text);
-}
-
 /* finish_reason NULL: not the last one of the choice. */
 static void put_chunk(buf *out, const generation *g, answer *c, str text, const char *finish_reason)
 {
-    buf b;
     json_writer w;
-    buf_init(&b);
-    json_writer_init(&w, &b);
+    sse_open_event(out, NULL);
+    json_writer_init(&w, out);
     chat_write_head(&w, g, "text_completion");
     json_key(&w, "choices");
     json_open_array(&w);
@@ -126,7 +118,7 @@ static void put_chunk(buf *out, const generation *g, answer *c, str text, const 
         chat_write_timings(&w, c);
     }
     json_close_object(&w);
-    put_event(out, &b);
+    sse_close_event(out);
 }
 
 void completion_put_part(buf *out, const generation *g, answer *c, str text)
@@ -141,17 +133,16 @@ void completion_put_finish(buf *out, const generation *g, answer *c)
 
 void completion_put_usage(buf *out, const generation *g)
 {
-    buf b;
     json_writer w;
-    buf_init(&b);
-    json_writer_init(&w, &b);
+    sse_open_event(out, NULL);
+    json_writer_init(&w, out);
     chat_write_head(&w, g, "text_completion");
     json_key(&w, "choices");
     json_raw(&w, STR("[]"));
     json_key(&w, "usage");
     chat_write_usage(&w, g);
     json_close_object(&w);
-    put_event(out, &b);
+    sse_close_event(out);
 }
 
 void completion_put_whole(buf *out, const generation *g)

@@ -172,9 +172,9 @@ struct generation {
     const json *schema; /* in mem; what the finished text must satisfy, or NULL */
     bool is_checked;    /* a finished answer is judged, so its text is kept */
     bool starts_in_reasoning;
-    api_error error;        /* of the helper */
-    answer *answers;        /* owned [request.n] */
-    bridge_event *reserved; /* owned [request.n] the last event of each, should memory end */
+    api_error error;          /* of the helper */
+    answer *answers;          /* owned [request.n] */
+    bridge_reserve *reserved; /* owned [request.n] the last event of each, should memory end */
     int n_left;
     int at_question;         /* the one that is asked */
     int n_prompt;            /* tokens */

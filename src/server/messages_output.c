@@ -131,35 +131,26 @@ static void put_call_block(json_writer *w, const answer_call *call, str name, st
 /* --- the stream --------------------------------------------------------------------------------
  */
 
-typedef struct {
-    buf text;
-    json_writer w;
-    const char *name;
-} event;
-
-static void begin_event(event *v, const char *name)
+static void begin_event(json_writer *w, buf *out, const char *name)
 {
-    v->name = name;
-    buf_init(&v->text);
-    json_writer_init(&v->w, &v->text);
-    json_open_object(&v->w);
-    json_key(&v->w, "type");
-    json_c_string(&v->w, name);
+    sse_open_event(out, name);
+    json_writer_init(w, out);
+    json_open_object(w);
+    json_key(w, "type");
+    json_c_string(w, name);
 }
 
-static void end_event(event *v, buf *out)
+static void end_event(json_writer *w)
 {
-    json_close_object(&v->w);
-    if (v->text.failed) out->failed = true;
-    sse_put_event(out, v->name, buf_str(&v->text));
-    buf_fini(&v->text);
+    json_close_object(w);
+    sse_close_event(w->out);
 }
 
 void messages_put_ping(buf *out)
 {
-    event v;
-    begin_event(&v, "ping");
-    end_event(&v, out);
+    json_writer w;
+    begin_event(&w, out, "ping");
+    end_event(&w);
 }
 
 void messages_put_error(buf *out, const api_error *a)
@@ -176,33 +167,33 @@ void messages_put_error(buf *out, const api_error *a)
 
 void messages_put_start(buf *out, const generation *g)
 {
-    event v;
-    begin_event(&v, "message_start");
-    json_key(&v.w, "message");
-    put_head(&v.w, g);
-    json_close_array(&v.w);
-    put_stop(&v.w, g, NULL);
-    put_message_usage(&v.w, g, NULL);
-    json_close_object(&v.w);
-    end_event(&v, out);
+    json_writer w;
+    begin_event(&w, out, "message_start");
+    json_key(&w, "message");
+    put_head(&w, g);
+    json_close_array(&w);
+    put_stop(&w, g, NULL);
+    put_message_usage(&w, g, NULL);
+    json_close_object(&w);
+    end_event(&w);
     messages_put_ping(out);
 }
 
 /* One member of a delta, in the open block. */
 static void put_delta(buf *out, const answer *c, const char *type, const char *key, str text)
 {
-    event v;
-    begin_event(&v, "content_block_delta");
-    json_key(&v.w, "index");
-    json_int(&v.w, c->n_blocks - 1);
-    json_key(&v.w, "delta");
-    json_open_object(&v.w);
-    json_key(&v.w, "type");
-    json_c_string(&v.w, type);
-    json_key(&v.w, key);
-    json_string(&v.w, text);
-    json_close_object(&v.w);
-    end_event(&v, out);
+    json_writer w;
+    begin_event(&w, out, "content_block_delta");
+    json_key(&w, "index");
+    json_int(&w, c->n_blocks - 1);
+    json_key(&w, "delta");
+    json_open_object(&w);
+    json_key(&w, "type");
+    json_c_string(&w, type);
+    json_key(&w, key);
+    json_string(&w, text);
+    json_close_object(&w);
+    end_event(&w);
 }
 
 /* What the open block of thinking holds. */
@@ -215,7 +206,7 @@ static str open_thinking(const answer *c)
 
 static void end_block(buf *out, const generation *g, answer *c)
 {
-    event v;
+    json_writer w;
     if (!c->has_open_block) return;
     if (c->open_kind == OUTPARSE_REASONING) {
         buf signature;
@@ -225,10 +216,10 @@ static void end_block(buf *out, const generation *g, answer *c)
         put_delta(out, c, "signature_delta", "signature", buf_str(&signature));
         buf_fini(&signature);
     }
-    begin_event(&v, "content_block_stop");
-    json_key(&v.w, "index");
-    json_int(&v.w, c->n_blocks - 1);
-    end_event(&v, out);
+    begin_event(&w, out, "content_block_stop");
+    json_key(&w, "index");
+    json_int(&w, c->n_blocks - 1);
+    end_event(&w);
     c->has_open_block = false;
 }
 
@@ -236,22 +227,22 @@ static void end_block(buf *out, const generation *g, answer *c)
 static void begin_block(buf *out, const generation *g, answer *c, outparse_kind kind, int call,
                         str name)
 {
-    event v;
+    json_writer w;
     if (c->has_open_block && c->open_kind == kind && kind != OUTPARSE_CALL_BEGIN) return;
     end_block(out, g, c);
-    begin_event(&v, "content_block_start");
-    json_key(&v.w, "index");
-    json_int(&v.w, c->n_blocks++);
-    json_key(&v.w, "content_block");
-    json_open_object(&v.w);
+    begin_event(&w, out, "content_block_start");
+    json_key(&w, "index");
+    json_int(&w, c->n_blocks++);
+    json_key(&w, "content_block");
+    json_open_object(&w);
     if (kind == OUTPARSE_REASONING)
-        put_thinking_block(&v.w, STR(""), STR(""));
+        put_thinking_block(&w, STR(""), STR(""));
     else if (kind == OUTPARSE_CONTENT)
-        put_text_block(&v.w, STR(""));
+        put_text_block(&w, STR(""));
     else
-        put_call_block(&v.w, &c->calls[call], name, STR("{}"));
-    json_close_object(&v.w);
-    end_event(&v, out);
+        put_call_block(&w, &c->calls[call], name, STR("{}"));
+    json_close_object(&w);
+    end_event(&w);
     c->has_open_block = true;
     c->open_kind = kind;
 }
@@ -280,21 +271,21 @@ void messages_put_part(buf *out, const generation *g, answer *c, const outparse_
 
 void messages_put_finish(buf *out, const generation *g, answer *c)
 {
-    event v;
+    json_writer w;
     end_block(out, g, c);
-    begin_event(&v, "message_delta");
-    json_key(&v.w, "delta");
-    json_open_object(&v.w);
-    json_key(&v.w, "container");
-    json_null(&v.w);
-    put_stop(&v.w, g, c);
-    json_close_object(&v.w);
-    json_key(&v.w, "usage");
-    put_usage(&v.w, g, c);
-    json_close_object(&v.w);
-    end_event(&v, out);
-    begin_event(&v, "message_stop");
-    end_event(&v, out);
+    begin_event(&w, out, "message_delta");
+    json_key(&w, "delta");
+    json_open_object(&w);
+    json_key(&w, "container");
+    json_null(&w);
+    put_stop(&w, g, c);
+    json_close_object(&w);
+    json_key(&w, "usage");
+    put_usage(&w, g, c);
+    json_close_object(&w);
+    end_event(&w);
+    begin_event(&w, out, "message_stop");
+    end_event(&w);
 }
 
 /* --- the whole answer --------------------------------------------------------------------------

@@ -313,40 +313,30 @@ void responses_put_items(buf *out, const generation *g)
 /* --- events ------------------------------------------------------------------------------------
  */
 
-typedef struct {
-    buf text;
-    json_writer w;
-    const char *name;
-} event;
-
-static json_writer *begin_event(event *v, generation *g, const char *name)
+static json_writer *begin_event(json_writer *w, generation *g, const char *name)
 {
-    v->name = name;
-    buf_init(&v->text);
-    json_writer_init(&v->w, &v->text);
-    json_open_object(&v->w);
-    json_key(&v->w, "type");
-    json_c_string(&v->w, name);
-    json_key(&v->w, "sequence_number");
-    json_int(&v->w, g->n_events++);
-    return &v->w;
+    sse_open_event(&g->out, name);
+    json_writer_init(w, &g->out);
+    json_open_object(w);
+    json_key(w, "type");
+    json_c_string(w, name);
+    json_key(w, "sequence_number");
+    json_int(w, g->n_events++);
+    return w;
 }
 
-static void end_event(event *v, generation *g)
+static void end_event(json_writer *w)
 {
-    json_close_object(&v->w);
-    if (v->text.failed) g->out.failed = true;
-    sse_put_event(&g->out, v->name, buf_str(&v->text));
-    buf_fini(&v->text);
+    json_close_object(w);
+    sse_close_event(w->out);
 }
 
 static void put_response_event(generation *g, const char *name, const api_error *failure)
 {
-    event v;
-    json_writer *w = begin_event(&v, g, name);
+    json_writer event, *w = begin_event(&event, g, name);
     json_key(w, "response");
     put_response(w, g, failure);
-    end_event(&v, g);
+    end_event(w);
 }
 
 void responses_put_start(generation *g)
@@ -362,9 +352,10 @@ static const answer_part *open_part(const answer *c)
 }
 
 /* An event of the open item, up to its own members. */
-static json_writer *begin_item_event(event *v, generation *g, const answer *c, const char *name)
+static json_writer *begin_item_event(json_writer *w, generation *g, const answer *c,
+                                     const char *name)
 {
-    json_writer *w = begin_event(v, g, name);
+    begin_event(w, g, name);
     put_item_id(w, "item_id", g, kind_of(g, c, open_part(c)), c->n_blocks - 1);
     json_key(w, "output_index");
     json_int(w, c->n_blocks - 1);
@@ -378,39 +369,36 @@ static json_writer *begin_item_event(event *v, generation *g, const answer *c, c
 static void put_item_state(generation *g, const answer *c, const char *name, bool is_new,
                            const char *state)
 {
-    event v;
-    json_writer *w = begin_event(&v, g, name);
+    json_writer event, *w = begin_event(&event, g, name);
     json_key(w, "output_index");
     json_int(w, c->n_blocks - 1);
     json_key(w, "item");
     put_item(w, g, c, c->n_blocks - 1, open_part(c), is_new, state);
-    end_event(&v, g);
+    end_event(w);
 }
 
 /* Text of the open item: a delta, or all of it; with the log probabilities from..to. */
 static void put_text(generation *g, const answer *c, const char *name, const char *key, str text,
                      int from, int to)
 {
-    event v;
-    json_writer *w = begin_item_event(&v, g, c, name);
+    json_writer event, *w = begin_item_event(&event, g, c, name);
     json_key(w, key);
     json_string(w, text);
     if (c->open_kind == OUTPARSE_CONTENT) {
         json_key(w, "logprobs");
         answer_write_logprobs(w, c, from, to);
     }
-    end_event(&v, g);
+    end_event(w);
 }
 
 /* part NULL: it begins. */
 static void put_part_event(generation *g, const answer *c, const char *name,
                            const answer_part *part)
 {
-    event v;
-    json_writer *w = begin_item_event(&v, g, c, name);
+    json_writer event, *w = begin_item_event(&event, g, c, name);
     json_key(w, "part");
     put_text_part(w, c, c->open_kind, part);
-    end_event(&v, g);
+    end_event(w);
 }
 
 static void end_text(generation *g, const answer *c)
@@ -427,7 +415,7 @@ static void end_text(generation *g, const answer *c)
 
 static void end_call(generation *g, const answer *c)
 {
-    event v;
+    json_writer event, *w = &event;
     const answer_part *part = open_part(c);
     if (part->kind != OUTPARSE_CALL_BEGIN) return;
     const answer_call *call = &c->calls[part->from];
@@ -436,19 +424,19 @@ static void end_call(generation *g, const answer *c)
         static const char *const names[][2] = {{"response.custom_tool_call_input.delta", "delta"},
                                                {"response.custom_tool_call_input.done", "input"}};
         for (int i = 0; i < 2; i++) { /* its text is only known at the end */
-            json_writer *w = begin_item_event(&v, g, c, names[i][0]);
+            begin_item_event(w, g, c, names[i][0]);
             json_key(w, names[i][1]);
             put_input(w, call);
-            end_event(&v, g);
+            end_event(w);
         }
         return;
     }
-    json_writer *w = begin_item_event(&v, g, c, "response.function_call_arguments.done");
+    begin_item_event(w, g, c, "response.function_call_arguments.done");
     json_key(w, "name");
     json_string(w, tool ? tool->name : buf_str(&call->name));
     json_key(w, "arguments");
     json_string(w, buf_str(&call->arguments));
-    end_event(&v, g);
+    end_event(w);
 }
 
 static void end_item(generation *g, answer *c)

@@ -5,10 +5,24 @@
 void sse_put_event(buf *out, const char *name, str data)
 {
     DASSERT(!memchr(data.ptr, '\n', data.len) && !memchr(data.ptr, '\r', data.len));
-    if (name) buf_printf(out, "event: %s\n", name);
-    buf_put_c(out, "data: ");
+    sse_open_event(out, name);
     buf_put_str(out, data);
-    buf_put_c(out, "\n\n");
+    sse_close_event(out);
+}
+
+void sse_open_event(buf *out, const char *name)
+{
+    if (name) {
+        buf_put_c(out, "event: ");
+        buf_put_c(out, name);
+        buf_put_byte(out, '\n');
+    }
+    buf_put(out, "data: ", 6);
+}
+
+void sse_close_event(buf *out)
+{
+    buf_put(out, "\n\n", 2);
 }
 
 void sse_put_comment(buf *out, const char *text)

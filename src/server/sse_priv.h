@@ -10,6 +10,9 @@
 /* name     NULL: only data
  * data     without line breaks: JSON as json_writer makes it, or [DONE] */
 void sse_put_event(buf *out, const char *name, str data);
+/* The same for data that is written into `out` between the two. */
+void sse_open_event(buf *out, const char *name);
+void sse_close_event(buf *out);
 
 void sse_put_comment(buf *out, const char *text);
 

@@ -97,7 +97,7 @@ TEST(without_memory_a_reserved_event_goes_and_says_so)
 {
     fixture f = {.next = 0};
     err e = {0};
-    bridge_event reserved = {0};
+    bridge_reserve reserved = {0};
     int32_t id = 5;
     uv_loop_init(&f.loop);
     CHECK_OK(bridge_open(&f.b, &f.loop, ignore, &f, &e), &e);
@@ -113,7 +113,7 @@ TEST(without_memory_a_reserved_event_goes_and_says_so)
     assert_int_equal(bridge_push(&f.b, &f, &ev, &reserved), -1);
     mem_fail_at(0);
     bridge_event *got = bridge_take(&f.b);
-    assert_ptr_equal(got, &reserved);
+    assert_ptr_equal(got, &reserved.event);
     assert_null(got->next);
     assert_int_equal(got->n_bytes, 0);
     assert_int_equal(got->ev.choice, 3);
