@@ -173,16 +173,20 @@ $(foreach t,$(FUZZ_SRCS),$(eval $(call program_rule,$(t:tests/%.c=%),$(call link
 
 # --- benchmarks that are programs of their own (`riptide bench` has the others) -----------------
 
-BENCH_SRCS := $(sort $(wildcard bench/*.c))
+# `needs: <packages>` in the first line: built only where pkg-config knows these.
+needs = $(shell sed -n '1s/.*needs: *\([^*]*[^ *]\) *\*.*/\1/p' $(1))
+has = $(if $(call needs,$(1)),$(shell pkg-config --exists $(call needs,$(1)) 2>/dev/null && echo yes),yes)
+BENCH_SRCS := $(foreach t,$(sort $(wildcard bench/*.c)),$(if $(call has,$(t)),$(t)))
 BENCH_BINS := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRCS))
 $(BUILD)/bench/%.o: bench/%.c $(BUILD)/gen/flags | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -c $< -o $@
 define bench_rule
 $(BUILD)/$(1): $(BUILD)/$(1).o $(call libs,$(2)) $(if $(filter server,$(DEPS_$(2))),$(LLHTTP))
-	$$(call link,$$<,$(2))
+	$$(call link,$$<,$(2),$(3))
 endef
-$(foreach t,$(BENCH_SRCS),$(eval $(call bench_rule,$(t:%.c=%),$(call links,$(t)))))
+$(foreach t,$(BENCH_SRCS),$(eval $(call bench_rule,$(t:%.c=%),$(call links,$(t)),$(if $(call \
+	needs,$(t)),$(shell pkg-config --libs $(call needs,$(t)))))))
 
 # Kernels under trial; links the product's own as the ones to beat.
 WORKSHOP_OBJS := $(patsubst %.cu,$(BUILD)/%.cu.o,$(sort $(wildcard bench/workshop/*.cu)))
