@@ -63,7 +63,7 @@ AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq
 %_avx2.o: ISA := $(AVX2)
 %_avx512.o: ISA := $(AVX512)
 %_avx512vnni.o: ISA := $(AVX512) -mavx512vnni
-%_avx512bf16.o: ISA := $(AVX512) -mavx512vnni -mavx512bf16
+%_amx.o: ISA := $(AVX512) -mavx512vnni -mamx-tile -mamx-int8
 endif
 # Kernels are loops: -O3. `ref` is the definition, vectorised only where that keeps the order.
 $(BUILD)/obj/backend/ref/%.o: EXTRA := $(if $(SAN),,-O3)

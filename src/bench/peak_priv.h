@@ -1,6 +1,7 @@
 /* peak: what the machine can do, measured beside the stages.
  *
- * Host backends: all threads read an array that no cache holds; int8 dot products in registers.
+ * Host backends: all threads read an array that no cache holds; int8 dot products in registers, of
+ * vectors: AMX's tiles are not counted, so with them a share above one is possible.
  * cuda: the better of a copy (bytes read and written) and one row through large bf16 weights; the
  * math rate is this backend's own bf16 linear with many rows, so that a share above one of it is
  * possible and a weak linear flatters every share: compare it with the data sheet. */

@@ -321,6 +321,10 @@ TEST(cpu_avx512vnni_keeps_the_limits)
 {
     expect_limits_on_set("cpu:avx512vnni");
 }
+TEST(cpu_amx_keeps_the_limits)
+{
+    expect_limits_on_set("cpu:amx");
+}
 
 /* Greedy ids with the draft on, equal up to the first place where the two best were close; prompts
  * of at most `longest` tokens. */

@@ -333,3 +333,7 @@ TEST(no_choice_changes_the_ids_on_cpu_avx512vnni)
 {
     expect_identity_on_set("cpu:avx512vnni");
 }
+TEST(no_choice_changes_the_ids_on_cpu_amx)
+{
+    expect_identity_on_set("cpu:amx");
+}

@@ -78,8 +78,8 @@ static inline op_backends *op_all(void)
 {
     static op_backends all;
     static char given[200];
-    static const char *const known[] = {"cpu:scalar",     "cpu:avx2",       "cpu:avx512",
-                                        "cpu:avx512vnni", "cpu:avx512bf16", "cuda"};
+    static const char *const known[] = {"cpu:scalar",     "cpu:avx2", "cpu:avx512",
+                                        "cpu:avx512vnni", "cpu:amx",  "cuda"};
     if (all.n > 0) return &all;
     /* Big blocks come and go: let the heap keep their pages. */
     mallopt(M_MMAP_THRESHOLD, 1 << 30);

@@ -12,7 +12,8 @@
 #include "base/rng.h"
 
 enum {
-    TILE_ROWS = 12, /* most rows of a linear tile */
+    TILE_ROWS = 64,       /* most rows of a linear tile */
+    FLOAT_TILE_ROWS = 12, /* of one that meets f32 activations */
     TILE_PANELS = 2,
     ATTN_TILE = 64, /* positions of an attention tile */
     GDN_LANES = 16, /* dv columns of a state slice */
@@ -71,6 +72,7 @@ typedef struct {
 typedef struct {
     const char *isa;
     int tile_rows, tile_panels; /* how many at once suit the registers; at most TILE_* */
+    int row_step;               /* a share of rows of more than this is a multiple of it */
 
     void (*lin[PANEL_KINDS])(const lin_tile *t);
     /* x[k] to int8, symmetric per group; scale[g], sum[g] = scale * sum of codes. */
@@ -124,7 +126,8 @@ typedef struct {
 
 extern const cpu_kernels cpu_kernels_scalar;
 #if defined(__x86_64__)
-extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512vnni;
+extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512vnni,
+    cpu_kernels_amx;
 #endif
 
 #endif

@@ -34,7 +34,8 @@ static void linear_panels(const linear_job *j, int part, int from, int to, cpu_t
 {
     const cpu_side *side = &j->side[part];
     float out[TILE_ROWS * TILE_PANELS * PANEL_N], *y = cpu_f32(j->a->part[part].y);
-    lin_tile t = cpu_side_tile(side, out);
+    lin_tile t;
+    cpu_side_tile(side, &t, out);
     int step = cpu_side_rows(side, j->a->T);
     t.n_panels = at.n;
     for (int p = 0; p < at.n; p++) t.panel[p] = cpu_side_panel(side, 0, at.panel[p]);
@@ -125,7 +126,7 @@ static void swiglu_panel(const swiglu_job *j, int from, int to, int64_t p, bool 
     int T = j->a->T, step = cpu_side_rows(&j->gate, T);
     lin_tile t[2];
     for (int s = 0; s < 2; s++) {
-        t[s] = cpu_side_tile(sides[s], out[s]);
+        cpu_side_tile(sides[s], &t[s], out[s]);
         t[s].n_panels = is_alike ? 2 : 1;
         t[s].panel[0] = cpu_side_panel(sides[s], 0, p);
         t[s].panel[1] = cpu_side_panel(&j->up, 0, p);

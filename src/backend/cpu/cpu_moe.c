@@ -155,7 +155,8 @@ static void gate_up_panel(const moe_job *j, const moe_expert *x, int64_t p, int6
     for (int i = 0, step = cpu_side_rows(x->gate, n); i < n; i += step) {
         int n_rows = n - i < step ? n - i : step;
         for (int s = 0; s < (is_alike ? 1 : 2); s++) {
-            lin_tile t = cpu_side_tile(sides[s], out[s]);
+            lin_tile t;
+            cpu_side_tile(sides[s], &t, out[s]);
             t.n_rows = n_rows;
             t.n_panels = is_alike ? 2 : 1;
             t.panel[0] = cpu_side_panel(sides[s], x->e, p);
@@ -177,7 +178,8 @@ static void shared_weights(const moe_job *j)
 {
     const cpu_side *w = &j->s_sigmoid;
     float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
-    lin_tile t = cpu_side_tile(w, tile);
+    lin_tile t;
+    cpu_side_tile(w, &t, tile);
     t.n_panels = 1;
     t.panel[0] = cpu_side_panel(w, 0, 0);
     for (int row = 0, step = cpu_side_rows(w, j->a->T); row < j->a->T; row += step) {
@@ -226,7 +228,8 @@ static void down_panels(const moe_expert *x, cpu_tile_panels at, const moe_exper
 {
     const cpu_side *w = x->down;
     float tile[TILE_ROWS * TILE_PANELS * PANEL_N];
-    lin_tile t = cpu_side_tile(w, tile);
+    lin_tile t;
+    cpu_side_tile(w, &t, tile);
     int n = (int)x->n_rows;
     t.n_panels = at.n;
     for (int i = 0; i < at.n; i++) t.panel[i] = cpu_side_panel(w, x->e, at.panel[i]);

@@ -17,6 +17,7 @@ typedef struct {
 status cpu_pick(const char *isa, cpu_features f, const cpu_kernels **out, err *e)
 {
     const candidate best_first[] = {
+        {"amx", X86_TABLE(cpu_kernels_amx), f.has_amx},
         {"avx512vnni", X86_TABLE(cpu_kernels_avx512vnni), f.has_avx512vnni},
         {"avx512", X86_TABLE(cpu_kernels_avx512), f.has_avx512},
         {"avx2", X86_TABLE(cpu_kernels_avx2), f.has_avx2},
@@ -32,5 +33,6 @@ status cpu_pick(const char *isa, cpu_features f, const cpu_kernels **out, err *e
         if (isa) return err_set(e, ERR_UNSUPPORTED, "backend", -1, "this machine has no %s", isa);
     }
     return err_set(e, ERR_INVALID, "backend", -1,
-                   "cpu has no '%.40s', only scalar, avx2, avx512, avx512vnni", isa ? isa : "");
+                   "cpu has no '%.40s', only scalar, avx2, avx512, avx512vnni and amx",
+                   isa ? isa : "");
 }

@@ -45,18 +45,24 @@ static inline const uint8_t *cpu_side_panel(const cpu_side *s, int64_t e, int64_
     return s->panels + (e * s->n_panels + p) * s->panel_bytes;
 }
 
-static inline lin_tile cpu_side_tile(const cpu_side *s, float *out)
+/* Rows and panels are still to be named. Field by field: the rows' pointers are 2 KB. */
+static inline void cpu_side_tile(const cpu_side *s, lin_tile *t, float *out)
 {
-    return (lin_tile){.format = s->format, .K = s->K, .out = out};
+    t->format = s->format;
+    t->K = s->K;
+    t->out = out;
+    t->n_rows = t->n_panels = 0;
+    for (int p = 0; p < TILE_PANELS; p++) t->panel[p] = t->next[p] = NULL;
 }
 
 /* How many rows a tile takes of n: even shares, so that no small tile is left over. Kinds whose
  * panels are decoded once a tile take more. */
 static inline int cpu_side_rows(const cpu_side *s, int n)
 {
-    int most = s->is_int8 ? s->k->tile_rows : TILE_ROWS;
-    int n_tiles = (n + most - 1) / most;
-    return (n + n_tiles - 1) / n_tiles;
+    int most = s->is_int8 ? s->k->tile_rows : FLOAT_TILE_ROWS;
+    int step = s->is_int8 ? s->k->row_step : 1;
+    int n_tiles = (n + most - 1) / most, rows = (n + n_tiles - 1) / n_tiles;
+    return rows <= step ? rows : (rows + step - 1) / step * step;
 }
 
 /* The i-th tile of a run of panels [from, to): one panel or two. Panels that a tile reads side by

@@ -1,4 +1,6 @@
-/* kernels_table: the table of the instruction set that this file is compiled for. */
+/* kernels_table: the table of the instruction set that this file is compiled for; rows of its int8
+ * tiles, what their even shares are rounded up to, and the tiles themselves may be others than
+ * kern_lin's. */
 #ifndef RIPTIDE_BACKEND_CPU_KERNELS_TABLE_PRIV_H
 #define RIPTIDE_BACKEND_CPU_KERNELS_TABLE_PRIV_H
 
@@ -9,10 +11,11 @@
 #include "backend/cpu/kern_sample_priv.h"
 
 /* clang-format off */
-#define KERNELS_TABLE(name)                                                                  \
+#define KERNELS_TABLE(name, n_tile_rows, n_row_step, q4, q8)                                 \
     {                                                                                        \
-        .isa = (name), .tile_rows = LIN_TILE_ROWS, .tile_panels = LIN_P,                     \
-        .lin = {[PANEL_Q4] = lin_q4, [PANEL_Q8] = lin_q8, [PANEL_FQ4] = lin_fq4,             \
+        .isa = (name), .tile_rows = (n_tile_rows), .row_step = (n_row_step),                 \
+        .tile_panels = LIN_P,                                                                \
+        .lin = {[PANEL_Q4] = q4, [PANEL_Q8] = q8, [PANEL_FQ4] = lin_fq4,                     \
                 [PANEL_FQ8] = lin_fq8, [PANEL_F32] = lin_f32, [PANEL_BF16] = lin_bf16,       \
                 [PANEL_F16] = lin_f16},                                                      \
         .quantise = lin_quantise, .swiglu = row_swiglu, .rmsnorm = row_rmsnorm,              \

@@ -5,11 +5,13 @@
 #include "backend/cpu/cpu_pick_priv.h"
 #include "support/test.h"
 
-static inline int cpu_tables(const cpu_kernels *out[4])
+enum { CPU_TABLES = 5 };
+
+static inline int cpu_tables(const cpu_kernels *out[CPU_TABLES])
 {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "avx512vnni"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx"};
     int n = 0;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < CPU_TABLES; i++)
         if (cpu_pick(names[i], cpuid_read(), &out[n], NULL) == ERR_OK) n++;
     return n;
 }

@@ -79,7 +79,7 @@ static void check_all(const cpu_kernels *k, int V, cpu_filter *f)
 
 TEST(keeps_what_a_full_sort_keeps)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     uint64_t seed = test_seed();
     static const int sizes[] = {1, 2, 17, 500, 4000};
@@ -104,7 +104,7 @@ TEST(keeps_what_a_full_sort_keeps)
 
 TEST(nothing_allowed_leaves_nothing)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     static cpu_filter f;
     cpu_tables(k);
     f.mem = mem_new((size_t)cpu_filter_bytes(64));

@@ -7,7 +7,7 @@ static uint64_t seed;
 
 TEST(rows)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     static const int sizes[] = {1, 7, 16, 63, 64, 65, 100, 256, 699};
     float x[N], w[N], y[N], normed[N], gated[N];
@@ -44,10 +44,10 @@ TEST(rows)
 
 TEST(quantising)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
-    float x[640], scale[4][40] = {{0}}, sum[4][40] = {{0}};
-    int8_t q[4][640];
+    float x[640], scale[CPU_TABLES][40] = {{0}}, sum[CPU_TABLES][40] = {{0}};
+    int8_t q[CPU_TABLES][640];
     seed = test_seed();
     fill_normal(&seed, x, 640, 3);
     for (int i = 64; i < 128; i++) x[i] = 0;
@@ -68,14 +68,14 @@ TEST(quantising)
 
 TEST(cache_formats)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     float x[256];
-    char cell[4][1024];
+    char cell[CPU_TABLES][1024];
     seed = test_seed();
     fill_normal(&seed, x, 256, 2);
     for (int kind = 0; kind < KERNEL_KV_KINDS; kind++) {
-        float scale[4];
+        float scale[CPU_TABLES];
         memset(cell, 0, sizeof cell);
         for (int i = 0; i < n; i++) {
             scale[i] = k[i]->kv_store[kind](x, 256, cell[i]);
@@ -115,10 +115,10 @@ static void run_tile(const cpu_kernels *k, int kind, int n_q, int n_pos, int D, 
 
 TEST(attention_tiles)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     static const int shape[][3] = {{1, 1, 16}, {2, 5, 64}, {5, 64, 256}, {9, 37, 128}, {4, 63, 48}};
-    static float x[ATTN_TILE * 256], q[9 * 256], scales[ATTN_TILE], acc[4][9 * 256];
+    static float x[ATTN_TILE * 256], q[9 * 256], scales[ATTN_TILE], acc[CPU_TABLES][9 * 256];
     static char cache[ATTN_TILE * 256 * 4];
     seed = test_seed();
     fill_normal(&seed, q, 9 * 256, 1);
@@ -140,10 +140,11 @@ TEST(attention_tiles)
 
 TEST(delta_rule)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     enum { T = 5, DK = 37, ROW = 2 * DK + 32 };
-    static float rows[T * ROW], start[2 * DK * 16], S[4][2 * DK * 16], out[4][T * 32];
+    static float rows[T * ROW], start[2 * DK * 16], S[CPU_TABLES][2 * DK * 16],
+        out[CPU_TABLES][T * 32];
     float g[T], beta[T];
     seed = test_seed();
     fill_normal(&seed, rows, T * ROW, 0.3);
@@ -178,10 +179,10 @@ TEST(delta_rule)
 
 TEST(convolution_and_gates)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
-    float p[4][100], w[400], y[4][100], conv[100], g[4][21], beta[4][21], a[21], b[21], na[21],
-        dt[21];
+    float p[4][100], w[400], y[CPU_TABLES][100], conv[100], g[CPU_TABLES][21], beta[CPU_TABLES][21],
+        a[21], b[21], na[21], dt[21];
     seed = test_seed();
     for (int i = 0; i < 4; i++) fill_normal(&seed, p[i], 100, 1);
     fill_normal(&seed, w, 400, 1);
@@ -210,9 +211,9 @@ TEST(convolution_and_gates)
 
 TEST(passes_over_logits)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
-    static float x[1000], y[4][1000];
+    static float x[1000], y[CPU_TABLES][1000];
     uint32_t mask[32];
     rng_key key = rng_row_key(1, 2, 3);
     seed = test_seed();
@@ -246,7 +247,7 @@ TEST(passes_over_logits)
  * is the target's. */
 TEST(noise_alone_is_noise_in_the_pass)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     rng_key key = rng_row_key(9, 0, 77);
     float zeros[200] = {0}, best = -INFINITY;
@@ -272,7 +273,7 @@ TEST(noise_alone_is_noise_in_the_pass)
 /* The bound that lets most ids go unlooked at never hides the winner. */
 TEST(the_winner_is_the_winner_over_all_ids)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     enum { V = 3000 };
     static float x[V];

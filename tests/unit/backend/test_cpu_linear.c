@@ -24,7 +24,7 @@ static const weight_case cases[] = {
     {0, 0, DTYPE_Q2_K, 80, 256},   {0, 0, DTYPE_Q3_K, 65, 512},   {0, 0, DTYPE_NVFP4, 99, 192},
     {0, 0, DTYPE_Q4_0, 96, 160},   {0, 0, DTYPE_Q8_0, 81, 96},    {0, 0, DTYPE_Q4_K, 66, 256},
 };
-enum { N_CASES = sizeof cases / sizeof *cases, T = 29 };
+enum { N_CASES = sizeof cases / sizeof *cases, T = 150 };
 
 static tensor random_weight(arena *mem, const weight_case *c, uint64_t *seed)
 {
@@ -81,7 +81,7 @@ static backend *open_backend(const char *isa, int n_threads)
     backend *b;
     err e;
     backend_options o = {.name = "cpu", .n_threads = n_threads};
-    backend_limits l = {.T = 64, .K = 4096, .N = 4096, .E = 4096};
+    backend_limits l = {.T = T, .K = 4096, .N = 4096, .E = 4096};
     CHECK_OK(cpu_backend_open(&b, isa, &o, &e), &e);
     CHECK_OK(b->ops->reserve(b, &l, &e), &e);
     return b;
@@ -172,7 +172,7 @@ TEST(small_and_8bit_linears_keep_f32_activations)
 TEST(a_row_has_the_same_bits_in_every_company)
 {
     uint64_t seed = test_seed();
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n_tables = cpu_tables(k);
     for (int i = 0; i < N_CASES; i++) {
         const weight_case *wc = &cases[i];
@@ -189,7 +189,7 @@ TEST(a_row_has_the_same_bits_in_every_company)
             dev_weight w;
             CHECK_OK(b->ops->weight_open(b, &t, WEIGHT_LINEAR, &w, &e), &e);
             if (table == 0) run_linear(b, &w, x, T, want);
-            for (int rows = 1; rows <= T; rows += rows < 14 ? 1 : 5) {
+            for (int rows = 1; rows <= T; rows += rows < 14 ? 1 : 17) {
                 memset(y, 0xff, T * row_bytes);
                 run_linear(b, &w, x + (T - rows) * wc->K, rows, y);
                 check_same("linear", k[table], y, want + (T - rows) * wc->N,

@@ -27,7 +27,7 @@ static double exact_sigmoid(double v)
 
 TEST(exp_and_sigmoid_are_right_to_a_few_units_in_the_last_place)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     for (int i = 0; i < n; i++) {
         assert_true(worst_relative(k[i], k[i]->exp, exp, -87, 87) < 2e-7);
@@ -37,7 +37,7 @@ TEST(exp_and_sigmoid_are_right_to_a_few_units_in_the_last_place)
 
 TEST(exp_has_its_edges)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     float in[5] = {-INFINITY, -1000, -87.4f, 0, 1000}, out[5];
     for (int i = 0; i < n; i++) {
@@ -50,13 +50,13 @@ TEST(exp_has_its_edges)
 
 TEST(noise_is_the_gumbel_number_of_rng)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     rng_key key = rng_row_key(7, 1, 1234);
     double worst = 0;
     for (int id0 = 0; id0 < 400000; id0 += 16) {
         int32_t ids[16];
-        float noise[4][16];
+        float noise[CPU_TABLES][16];
         for (int i = 0; i < 16; i++) ids[i] = id0 + i;
         for (int i = 0; i < n; i++) {
             k[i]->gumbel16(ids, key, noise[i]);
@@ -74,7 +74,7 @@ TEST(noise_is_the_gumbel_number_of_rng)
 TEST(noise_of_the_extreme_bits_is_finite_and_right)
 {
     /* Ids are found whose bits are near both ends of 32 bits: the largest and smallest of many. */
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     rng_key key = rng_row_key(3, 0, 5);
     uint32_t low = UINT32_MAX, high = 0;
@@ -103,7 +103,7 @@ TEST(noise_of_the_extreme_bits_is_finite_and_right)
 
 TEST(softcap_and_swiglu_follow_their_formulas)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n = cpu_tables(k);
     uint64_t seed = test_seed();
     static float g[N];

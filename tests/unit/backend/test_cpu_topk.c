@@ -17,7 +17,7 @@ static void select_plain(const float *x, int n, int k, int32_t *ids)
 
 TEST(finds_the_largest_in_order_with_ties_to_the_lower_id)
 {
-    const cpu_kernels *k[4];
+    const cpu_kernels *k[CPU_TABLES];
     int n_tables = cpu_tables(k);
     uint64_t seed = test_seed();
     static float x[3000];
