@@ -65,7 +65,7 @@ static void linear_run(void *ctx, int64_t begin, int64_t end, int worker)
         for (int row = 0; row < T; row += block)
             for (int64_t i = 0; i < cpu_side_tiles(from, to); i++)
                 linear_panels(j, part, row, T - row < block ? T : row + block,
-                              cpu_side_pair(&j->side[part], from, to, i));
+                              cpu_side_pair(&j->side[part], from, to, i, T));
     }
 }
 

@@ -286,9 +286,9 @@ static void down_pieces(void *ctx, int64_t begin, int64_t end, int worker)
             int64_t n_tiles = cpu_side_tiles(from, to);
             for (int64_t p = 0; p < n_tiles; p++) {
                 bool is_last = p + 1 == n_tiles;
-                down_panels(
-                    &x, cpu_side_pair(x.down, from, to, p), is_last ? &other : &x,
-                    cpu_side_pair(is_last ? other.down : x.down, from, to, is_last ? 0 : p + 1));
+                const moe_expert *next = is_last ? &other : &x;
+                down_panels(&x, cpu_side_pair(x.down, from, to, p, x.n_rows), next,
+                            cpu_side_pair(next->down, from, to, is_last ? 0 : p + 1, next->n_rows));
             }
         }
         combine_columns(j, from * PANEL_N, to * PANEL_N < E ? to * PANEL_N : E);

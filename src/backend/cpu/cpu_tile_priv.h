@@ -67,7 +67,9 @@ static inline int cpu_side_rows(const cpu_side *s, int n)
 
 /* The i-th tile of a run of panels [from, to): one panel or two. Panels that a tile reads side by
  * side come from the two halves of the run, as neighbours would end each other's stream every few
- * KB; those that it reads behind each other are neighbours. */
+ * KB; those that it reads behind each other are neighbours, and so are those of many rows, whose
+ * results are most of what is moved: two lines of a row of y then lie together. */
+enum { PAIR_ROWS = 16 };
 typedef struct {
     int64_t panel[TILE_PANELS];
     int n;
@@ -79,9 +81,10 @@ static inline int64_t cpu_side_tiles(int64_t from, int64_t to)
     return (to - from + 1) / 2;
 }
 
-static inline cpu_tile_panels cpu_side_pair(const cpu_side *s, int64_t from, int64_t to, int64_t i)
+static inline cpu_tile_panels cpu_side_pair(const cpu_side *s, int64_t from, int64_t to, int64_t i,
+                                            int64_t n_rows)
 {
-    if (s->is_int8 && s->k->tile_panels == 1)
+    if (s->is_int8 && (s->k->tile_panels == 1 || n_rows >= PAIR_ROWS))
         return (cpu_tile_panels){.panel = {from + 2 * i, from + 2 * i + 1},
                                  .n = from + 2 * i + 1 < to ? 2 : 1,
                                  .step = 2 * s->panel_bytes};
