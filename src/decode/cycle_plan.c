@@ -39,8 +39,26 @@ status cycle_plan(const cycle_options *o, const load_model *target, const load_m
     return model_plan(target, settings, act, bytes, e);
 }
 
+/* Bytes of a row that the cpu backend keeps in its type's own form, or 0 (cpu_block_panel.c). */
+static int64_t own_form_bytes(const tensor *t, int64_t K)
+{
+    static const struct {
+        dtype type;
+        int block, bytes; /* of so many elements */
+    } kinds[] = {{DTYPE_Q4_0, 64, 36},    {DTYPE_IQ4_NL, 64, 36}, {DTYPE_Q8_0, 64, 68},
+                 {DTYPE_Q4_K, 256, 144},  {DTYPE_Q5_K, 256, 176}, {DTYPE_Q6_K, 256, 212},
+                 {DTYPE_IQ4_XS, 256, 140}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int block = kinds[i].block;
+        bool cuts = t->heads.n != 0 && t->heads.in_columns && t->heads.size % block != 0;
+        if (t->type == kinds[i].type && K % block == 0 && !cuts) return K / block * kinds[i].bytes;
+    }
+    return 0;
+}
+
 /* What a backend takes beyond a file's bytes: blocks are kept as groups with f32 scales, on the cpu
- * 16 outputs at a time (backend/cpu/cpu_panel_priv.h), on cuda 32 and always with biases
+ * 16 outputs at a time and in their own form where there are panels of it
+ * (backend/cpu/cpu_panel_priv.h), on cuda 32 and always with biases
  * (backend/cuda/block_pack_priv.h). On the cpu the embedding stays in the file, and is kept as
  * groups besides where it is the head too; cuda has it as rows of groups, and again as the head. */
 static int64_t unpacked_bytes(const load_model *files, bool is_cuda)
@@ -56,6 +74,8 @@ static int64_t unpacked_bytes(const load_model *files, bool is_cuda)
         int64_t N = t->shape[t->n_dims - 2], K = t->shape[t->n_dims - 1];
         int64_t X = t->n_dims == 3 ? t->shape[0] : 1, groups = K / a.group;
         int64_t lane = K * a.bits / 8 + groups * 4 * (a.zero && !is_cuda ? 1 : 2);
+        int64_t own = is_cuda ? 0 : own_form_bytes(t, K);
+        if (own) lane = own;
         if (is_panels) more += X * ((N + panel - 1) / panel * panel) * lane;
         if (is_table && is_cuda) more += N * lane;
         if (!is_table || is_cuda) more -= t->n_bytes;

@@ -1,6 +1,7 @@
-/* Weights of GGUF's block types as what the kernels already know, without a change of value: affine
- * groups with f32 scales, written straight into their panels. Only where heads stand in an order
- * that cuts through the groups are rows decoded into f32 panels, which costs 4 bytes an element. */
+/* Weights of GGUF's block types, without a change of value: in their own form where there are
+ * panels of it (cpu_block_panel.c), else as affine groups with f32 scales. Only where heads stand
+ * in an order that cuts through the groups are rows decoded into f32 panels, which costs 4 bytes an
+ * element. */
 #include <string.h>
 
 #include "backend/cpu/cpu_priv.h"
@@ -63,8 +64,14 @@ static void affine_panels(void *ctx, int64_t begin, int64_t end, int worker)
     for (int64_t i = begin; i < end; i++) {
         tensor t = j->from->n_dims == 3 ? tensor_slice(j->from, i / n_panels) : *j->from;
         int64_t n0 = i % n_panels * PANEL_N;
-        for (int64_t n = 0; n < PANEL_N && n0 + n < N; n++)
-            affine_row(j, &t, n0 + n, n, (uint8_t *)j->w->data.ptr + i * n_bytes, worker);
+        uint8_t *panel = (uint8_t *)j->w->data.ptr + i * n_bytes;
+        for (int64_t n = 0; n < PANEL_N && n0 + n < N; n++) {
+            if (panel_is_block(j->format.kind))
+                cpu_block_row(&t, j->format.kind, n0 + n, n, j->codes + worker * j->w->K,
+                              j->groups + worker * 2 * (j->w->K / j->format.group), panel);
+            else
+                affine_row(j, &t, n0 + n, n, panel, worker);
+        }
     }
 }
 
@@ -85,9 +92,9 @@ static dev_weight weight_of(const tensor *t, weight_use use, panel_format f)
 {
     int n_dims = t->n_dims;
     dev_weight w = {.type = DTYPE_F32, .use = use, .X = 1, .layout = cpu_weight_layout(f)};
-    if (panel_is_affine(f.kind)) {
+    if (panel_is_affine(f.kind) || panel_is_block(f.kind)) {
         w.type = DTYPE_AFFINE;
-        w.bits = panel_is_4bit(f.kind) ? 4 : 8;
+        w.bits = block_affine_of(t->type).bits;
         w.group = f.group;
     }
     if (n_dims == 3) w.X = (int)t->shape[0];
@@ -108,6 +115,7 @@ static status open_affine(backend *b, const tensor *t, weight_use use, dev_weigh
         f.kind = keeps_f32 ? PANEL_FQ4 : PANEL_Q4;
     else
         f.kind = keeps_f32 ? PANEL_FQ8 : PANEL_Q8;
+    if (!keeps_f32 && cpu_block_kind(t, &f.kind)) f.has_f32_scales = false;
     dev_weight w = weight_of(t, use, f);
     affine_job j = {.from = t, .w = &w, .format = f};
     size_t n_workers = (size_t)c->n_workers, K = (size_t)w.K;

@@ -26,6 +26,7 @@ typedef struct {
     const uint8_t *panel[TILE_PANELS];
     const uint8_t *next[TILE_PANELS]; /* the next tile's, to be fetched meanwhile, or NULL */
     int n_panels, n_rows;
+    int ahead; /* bytes that tiles of one or two rows fetch ahead of what they read; 0: nothing */
     int64_t K;
     const int8_t *q[TILE_ROWS];    /* [K], the int8 kinds */
     const float *scale[TILE_ROWS]; /* [K / group] of q */

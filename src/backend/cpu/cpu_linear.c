@@ -100,7 +100,7 @@ status cpu_linear(backend *b, const linear_args *a)
     for (int i = 1; i < a->n_parts; i++) w[i] = a->part[i].w;
     TRY(quantise_for(c, "linear", w, a->n_parts, a->x, a->T, quant));
     for (int i = 0; i < a->n_parts; i++) {
-        j.side[i] = cpu_side_of(c->k, w[i], quant, cpu_f32(a->x));
+        j.side[i] = cpu_side_of(c, w[i], quant, cpu_f32(a->x));
         j.first_panel[i + 1] = j.first_panel[i] + j.side[i].n_panels;
     }
     workers_for(c->pool, j.first_panel[a->n_parts], TILE_PANELS, linear_run, &j);
@@ -163,8 +163,8 @@ status cpu_linear_swiglu(backend *b, const linear_swiglu_args *a)
     if (a->T == 0) return ERR_OK;
     TRY(quantise_for(c, "linear_swiglu", (const dev_weight *[]){a->gate, a->up}, 2, a->x, a->T,
                      quant));
-    j.gate = cpu_side_of(c->k, a->gate, quant, cpu_f32(a->x));
-    j.up = cpu_side_of(c->k, a->up, quant, cpu_f32(a->x));
+    j.gate = cpu_side_of(c, a->gate, quant, cpu_f32(a->x));
+    j.up = cpu_side_of(c, a->up, quant, cpu_f32(a->x));
     workers_for(c->pool, j.gate.n_panels, 1, swiglu_panels, &j);
     return ERR_OK;
 }

@@ -311,7 +311,7 @@ static void open_x(moe_job *j)
         quant[g] = cpu_quant_at(j->c, g * cpu_align64((int64_t)a->T * a->E), a->E, 64 >> g);
         if (wants[g]) cpu_quant_rows(j->c, cpu_f32(a->x), a->T, quant[g]);
     }
-    for (int i = 0; i < n; i++) *sides[i] = cpu_side_of(j->c->k, w[i], quant, cpu_f32(a->x));
+    for (int i = 0; i < n; i++) *sides[i] = cpu_side_of(j->c, w[i], quant, cpu_f32(a->x));
 }
 
 /* n rows of activations for a down weight, quantised at `at` in the place of x, which is not
@@ -322,7 +322,7 @@ static cpu_side open_act(const moe_job *j, const dev_weight *w, const float *act
     panel_format f = cpu_weight_format(w);
     cpu_quant v = cpu_quant_at(j->c, at, w->K, 64 >> panel_group_index(f.group));
     if (panel_is_int8(f.kind)) cpu_quant_rows(j->c, act, n, v);
-    return cpu_side_of(j->c->k, w, (cpu_quant[PANEL_GROUPS]){v, v, v}, act);
+    return cpu_side_of(j->c, w, (cpu_quant[PANEL_GROUPS]){v, v, v}, act);
 }
 
 status cpu_moe_ffn(backend *b, const moe_ffn_args *a)

@@ -17,6 +17,7 @@ typedef struct {
     workers *pool;
     cpu_pool weights;
     int n_workers;
+    int fetch_ahead;        /* as lin_tile.ahead */
     char *own;              /* [n_workers][own_bytes] scratch, by reserve */
     char *shared;           /* scratch of the calling thread that all workers see */
     int8_t *q;              /* quantised activations, elements */
@@ -69,6 +70,13 @@ status cpu_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *
 void cpu_weight_close(backend *b, dev_weight *w);
 /* cpu_block.c: a LINEAR or EXPERTS weight of a block type. */
 status cpu_block_weight_open(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e);
+/* cpu_block_panel.c: the kind of panels that hold t in its type's own form; false when there is
+ * none or rows are no whole blocks of it. */
+bool cpu_block_kind(const tensor *t, panel_kind *kind);
+/* Row `row` of t as output n of a panel of that kind. codes [K] and groups [2][K / group] are
+ * scratch. */
+void cpu_block_row(const tensor *t, panel_kind kind, int64_t row, int64_t n, uint8_t *codes,
+                   float *groups, uint8_t *panel);
 /* The panels of a LINEAR or EXPERTS weight. */
 panel_format cpu_weight_format(const dev_weight *w);
 int cpu_weight_layout(panel_format f); /* as dev_weight.layout */

@@ -10,6 +10,7 @@ typedef struct {
     void (*run)(const lin_tile *t);
     panel_format format;
     bool is_int8;
+    int ahead;
     const uint8_t *panels;
     int64_t panel_bytes, n_panels, N, K, n_groups;
     const int8_t *q; /* int8 kinds: rows as in cpu_quant */
@@ -18,15 +19,16 @@ typedef struct {
 } cpu_side;
 
 /* quant [PANEL_GROUPS]: rows in groups of 64, 32 and 16; only the one that w wants is looked at. */
-static inline cpu_side cpu_side_of(const cpu_kernels *k, const dev_weight *w,
+static inline cpu_side cpu_side_of(const cpu_backend *c, const dev_weight *w,
                                    const cpu_quant *quant, const float *x)
 {
     panel_format f = cpu_weight_format(w);
     const cpu_quant *v = &quant[panel_group_index(f.group)];
-    return (cpu_side){.k = k,
-                      .run = k->lin[f.kind],
+    return (cpu_side){.k = c->k,
+                      .run = c->k->lin[f.kind],
                       .format = f,
                       .is_int8 = panel_is_int8(f.kind),
+                      .ahead = c->fetch_ahead,
                       .panels = w->data.ptr,
                       .panel_bytes = panel_bytes(f, w->K),
                       .n_panels = cpu_weight_panels(w),
@@ -50,6 +52,7 @@ static inline void cpu_side_tile(const cpu_side *s, lin_tile *t, float *out)
 {
     t->format = s->format;
     t->K = s->K;
+    t->ahead = s->ahead;
     t->out = out;
     t->n_rows = t->n_panels = 0;
     for (int p = 0; p < TILE_PANELS; p++) t->panel[p] = t->next[p] = NULL;

@@ -48,11 +48,22 @@ cpu_features cpuid_read(void)
     return f;
 }
 
+bool cpuid_is_intel(void)
+{
+    uint32_t a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+}
+
 #else
 
 cpu_features cpuid_read(void)
 {
     return (cpu_features){0};
+}
+
+bool cpuid_is_intel(void)
+{
+    return false;
 }
 
 #endif

@@ -14,5 +14,6 @@ typedef struct {
 /* All false on other processors. Asks the operating system for the tile registers, which a process
  * gets only then. */
 cpu_features cpuid_read(void);
+bool cpuid_is_intel(void);
 
 #endif

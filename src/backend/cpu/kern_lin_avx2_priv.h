@@ -18,6 +18,12 @@ enum { LIN8_RUNS = 4 };
  * then all wait in memory. */
 #define LIN8_KEEP(v) __asm__("" : "+x"(v))
 
+V16_FN bool lin_fetches_few(const lin_tile *t, bool fetches)
+{
+    (void)t;
+    return fetches;
+}
+
 V16_FN __m256i lin8_quad(const int8_t *q)
 {
     int32_t x;
@@ -90,7 +96,18 @@ V16_FN void lin8_runs8(const uint8_t *codes, const int8_t *const *q, int64_t k, 
     }
 }
 
-/* A block's share of half h of the outputs: y + dot * (scale * xs) + bias * sum. */
+/* A group's share of half h of the outputs: y + dot * (scale * xs) + offset * sum. */
+V16_FN void lin8_sum(const lin_tile *t, __m256 s, __m256 o, int64_t b, int r0, int R, int h,
+                     __m256i dot[LIN_R][2], __m256 y[LIN_R][2])
+{
+    for (int r = 0; r < R; r++) {
+        __m256 f = _mm256_mul_ps(s, _mm256_set1_ps(t->scale[r0 + r][b]));
+        y[r][h] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][h]), f, y[r][h]);
+        y[r][h] = _mm256_fmadd_ps(o, _mm256_set1_ps(t->sum[r0 + r][b]), y[r][h]);
+    }
+}
+
+/* The same, of affine groups. */
 V16_FN void lin8_add(const lin_tile *t, const uint8_t *at, int64_t b, int r0, int R, int h,
                      __m256i dot[LIN_R][2], __m256 y[LIN_R][2])
 {
@@ -99,11 +116,7 @@ V16_FN void lin8_add(const lin_tile *t, const uint8_t *at, int64_t b, int r0, in
     __m256 s = lin8_scales(at, is_f32);
     __m256 o = t->format.zero ? _mm256_mul_ps(s, _mm256_set1_ps(-(float)t->format.zero))
                               : lin8_scales(at + panel_scale_bytes(t->format), is_f32);
-    for (int r = 0; r < R; r++) {
-        __m256 f = _mm256_mul_ps(s, _mm256_set1_ps(t->scale[r0 + r][b]));
-        y[r][h] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][h]), f, y[r][h]);
-        y[r][h] = _mm256_fmadd_ps(o, _mm256_set1_ps(t->sum[r0 + r][b]), y[r][h]);
-    }
+    lin8_sum(t, s, o, b, r0, R, h, dot, y);
 }
 
 /* Blocks that lie between what is read of a panel and what is fetched: 3 KB of 4-bit codes. The
@@ -153,6 +166,85 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p, int 
                 __builtin_prefetch(ahead + i, 0, 2);
         }
         if (!is_own) next += block;
+    }
+    for (int r = 0; r < R; r++)
+        for (int h = 0; h < 2; h++)
+            _mm256_storeu_ps(t->out + ((r0 + r) * TILE_PANELS + p) * PANEL_N + 8 * h, y[r][h]);
+}
+
+V16_FN void lin8_block_dots(panel_kind kind, const uint8_t *at, int g, const int8_t *const *q,
+                            int64_t k, int group, int R, __m256i dot[LIN_R][2])
+{
+    const uint8_t *codes = lin_group_codes(kind, at, group, g);
+    for (int r = 0; r < R; r++) dot[r][0] = dot[r][1] = _mm256_setzero_si256();
+    if (lin_is_plain4(kind)) {
+        lin8_runs4(codes, q, k, R, dot);
+    } else if (kind == PANEL_Q8_0) {
+        lin8_runs8(codes, q, k, group / 4, R, dot);
+    } else {
+        uint8_t bytes[8][64]; /* runs of 8-bit codes */
+#define LIN8_WIDE_RUN(c)                                                  \
+    do {                                                                  \
+        v16i w[2];                                                        \
+        lin_wide_run(kind, codes, lin_group_high(kind, at, g), (c), w);   \
+        for (int h = 0; h < 2; h++) v16i_store(bytes[2 * (c) + h], w[h]); \
+    } while (0)
+        LIN8_WIDE_RUN(0);
+        LIN8_WIDE_RUN(1);
+        if (group == 32) {
+            LIN8_WIDE_RUN(2);
+            LIN8_WIDE_RUN(3);
+        }
+#undef LIN8_WIDE_RUN
+        lin8_runs8(bytes[0], q, k, group / 4, R, dot);
+    }
+}
+
+/* How far ahead a tile of few rows fetches, in bytes: see LIN8_AHEAD. */
+enum { LIN8_AHEAD_BYTES = 3072 };
+
+/* lin_int8 for the block kinds: the same sums, scales from a block's own form. */
+V16_FN void lin_blocks(const lin_tile *t, const uint8_t *const *panel, int p, int r0, int R,
+                       panel_kind kind, bool fetches)
+{
+    const int group = kind == PANEL_Q6_K ? 16 : 32, size = panel_block_size(kind);
+    const int n_bytes = (int)panel_block_bytes((panel_format){.kind = kind}),
+              share = n_bytes / (size / group);
+    const bool has_zero = lin_block_zero(kind) != 0, is_few = R <= LIN_FEW;
+    const __m256 minus_zero = _mm256_set1_ps(-(float)lin_block_zero(kind));
+    const int64_t total = t->K / size * n_bytes;
+    const uint8_t *at = panel[0], *from = at, *next = is_few ? lin8_after(t, p) : t->next[p];
+    const int8_t *q[LIN_R];
+    __m256 y[LIN_R][2];
+    if (!next) next = panel[0];
+    for (int r = 0; r < R; r++) {
+        q[r] = t->q[r0 + r];
+        y[r][0] = y[r][1] = _mm256_setzero_ps();
+    }
+    for (int64_t k0 = 0; k0 < t->K; k0 += size, at += n_bytes) {
+        lin_scale_block scales;
+        lin_scales_of(kind, at, &scales);
+        for (int g = 0; g < size / group; g++, from += share) {
+            __m256i dot[LIN_R][2];
+            int64_t k = k0 + g * group, b = k / group;
+            lin8_block_dots(kind, at, g, q, k, group, R, dot);
+            for (int h = 0; h < 2; h++) {
+                __m256 s = _mm256_loadu_ps(scales.scale[g] + 8 * h);
+                __m256 o = has_zero ? _mm256_mul_ps(s, minus_zero)
+                                    : _mm256_loadu_ps(scales.offset[g % 8] + 8 * h);
+                lin8_sum(t, s, o, b, r0, R, h, dot, y);
+            }
+            if (!fetches) continue;
+            bool is_own = is_few && from + LIN8_AHEAD_BYTES < panel[0] + total;
+            const uint8_t *ahead = is_own ? from + LIN8_AHEAD_BYTES : next;
+            for (int i = 0; i < share; i += 64) {
+                if (is_few)
+                    __builtin_prefetch(ahead + i, 0, 3);
+                else
+                    __builtin_prefetch(ahead + i, 0, 2);
+            }
+            if (!is_own) next += share;
+        }
     }
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 2; h++)

@@ -10,7 +10,15 @@ enum { LIN_P = 2, LIN_TILE_ROWS = 6 };
 #define LIN_R 2
 enum { LIN_P = 1, LIN_TILE_ROWS = 8 };
 #endif
-enum { LIN_FEW = 0 }; /* tiles of one or two rows are short: they fetch nothing */
+/* Tiles of up to so many rows are done before what they fetch of the next one could be there: they
+ * fetch ahead in their own panels instead, and past their ends what mostly lies behind them. */
+enum { LIN_FEW = 2 };
+
+V16_FN bool lin_fetches_few(const lin_tile *t, bool fetches)
+{
+    (void)fetches;
+    return t->ahead != 0;
+}
 
 V16_FN v16i lin_quad(const int8_t *q)
 {
@@ -87,7 +95,9 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
     v16 y[LIN_R][LIN_P];
     for (int p = 0; p < LIN_P; p++) {
         at[p] = panel[p];
-        next[p] = fetches ? t->next[p0 + p < t->n_panels ? p0 + p : 0] : NULL;
+        next[p] = !fetches       ? NULL
+                  : R <= LIN_FEW ? panel[p] + t->ahead
+                                 : t->next[p0 + p < t->n_panels ? p0 + p : 0];
     }
     for (int r = 0; r < R; r++) {
         q[r] = t->q[r0 + r];
@@ -115,6 +125,99 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
             next[p] += block;
         }
         for (int r = 0; r < R; r++) q[r] += group;
+    }
+    for (int r = 0; r < R; r++)
+        for (int p = 0; p < LIN_P && p0 + p < t->n_panels; p++)
+            v16_store(t->out + ((r0 + r) * TILE_PANELS + p0 + p) * PANEL_N, y[r][p]);
+}
+
+/* The exact dot products of a group whose codes are widened run by run. */
+V16_FN void lin_dots_wide(panel_kind kind, const uint8_t *const *at, int g, const int8_t *const *q,
+                          int group, int R, v16i dot[LIN_R][LIN_P])
+{
+    for (int r = 0; r < R; r++)
+        for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_set1(0);
+#define LIN_WIDE_RUN(c)                                                                       \
+    do {                                                                                      \
+        v16i w[LIN_P][2];                                                                     \
+        for (int p = 0; p < LIN_P; p++)                                                       \
+            lin_wide_run(kind, lin_group_codes(kind, at[p], group, g),                        \
+                         lin_group_high(kind, at[p], g), (c), w[p]);                          \
+        for (int r = 0; r < R; r++)                                                           \
+            for (int h = 0; h < 2; h++) {                                                     \
+                v16i x = lin_quad(q[r] + 8 * (c) + 4 * h);                                    \
+                for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_dot4(dot[r][p], w[p][h], x); \
+            }                                                                                 \
+    } while (0)
+    LIN_WIDE_RUN(0);
+    LIN_WIDE_RUN(1);
+    if (group == 32) {
+        LIN_WIDE_RUN(2);
+        LIN_WIDE_RUN(3);
+    }
+#undef LIN_WIDE_RUN
+}
+
+V16_FN void lin_block_dots(panel_kind kind, const uint8_t *const *at, int g, const int8_t *const *q,
+                           int group, int R, v16i dot[LIN_R][LIN_P])
+{
+    const uint8_t *codes[LIN_P];
+    for (int p = 0; p < LIN_P; p++) codes[p] = lin_group_codes(kind, at[p], group, g);
+    if (lin_is_plain4(kind))
+        lin_dots4(codes, q, group, R, dot);
+    else if (kind == PANEL_Q8_0)
+        lin_dots8(codes, q, group, R, dot);
+    else
+        lin_dots_wide(kind, at, g, q, group, R, dot);
+}
+
+/* lin_int8 for the block kinds: the same sums, scales from a block's own form. From three rows on
+ * the next tile's panels are fetched. */
+V16_FN void lin_blocks(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
+                       panel_kind kind, bool fetches)
+{
+    const int group = kind == PANEL_Q6_K ? 16 : 32, size = panel_block_size(kind);
+    const int n_bytes = (int)panel_block_bytes((panel_format){.kind = kind}),
+              share = n_bytes / (size / group);
+    const bool has_zero = lin_block_zero(kind) != 0;
+    const v16 minus_zero = v16_set1(-(float)lin_block_zero(kind));
+    const uint8_t *at[LIN_P], *next[LIN_P];
+    const int8_t *q[LIN_R];
+    v16 y[LIN_R][LIN_P];
+    int64_t b = 0;
+    for (int p = 0; p < LIN_P; p++) {
+        at[p] = panel[p];
+        next[p] = panel[p];
+        if (R <= LIN_FEW)
+            next[p] += t->ahead;
+        else if (t->next[0])
+            next[p] = t->next[p0 + p < t->n_panels ? p0 + p : 0];
+    }
+    for (int r = 0; r < R; r++) {
+        q[r] = t->q[r0 + r];
+        for (int p = 0; p < LIN_P; p++) y[r][p] = v16_zero();
+    }
+    for (int64_t k = 0; k < t->K; k += size) {
+        lin_scale_block scales[LIN_P];
+        for (int p = 0; p < LIN_P; p++) lin_scales_of(kind, at[p], &scales[p]);
+        for (int g = 0; g < size / group; g++, b++) {
+            v16i dot[LIN_R][LIN_P];
+            lin_block_dots(kind, at, g, q, group, R, dot);
+            for (int p = 0; p < LIN_P; p++) {
+                v16 s = v16_load(scales[p].scale[g]);
+                v16 o = has_zero ? v16_mul(s, minus_zero) : v16_load(scales[p].offset[g % 8]);
+                for (int r = 0; r < R; r++) {
+                    v16 f = v16_mul(s, v16_set1(t->scale[r0 + r][b]));
+                    y[r][p] = v16_fma(v16_of_i(dot[r][p]), f, y[r][p]);
+                    y[r][p] = v16_fma(o, v16_set1(t->sum[r0 + r][b]), y[r][p]);
+                }
+                for (int i = 0; fetches && i < share; i += 64)
+                    __builtin_prefetch(next[p] + i, 0, 2);
+                next[p] += share;
+            }
+            for (int r = 0; r < R; r++) q[r] += group;
+        }
+        for (int p = 0; p < LIN_P; p++) at[p] += n_bytes;
     }
     for (int r = 0; r < R; r++)
         for (int p = 0; p < LIN_P && p0 + p < t->n_panels; p++)

@@ -17,6 +17,8 @@ V16_FN v16 lin_scales(const uint8_t *p, bool is_f32)
                   : v16_load_bf16((const uint16_t *)(const void *)p);
 }
 
+#include "backend/cpu/kern_lin_block_priv.h"
+
 #if defined(__AVX2__) && !defined(__AVX512F__)
 #include "backend/cpu/kern_lin_avx2_priv.h"
 #else
@@ -147,68 +149,93 @@ V16_FN void lin_float(const lin_tile *t, panel_kind kind)
         lin_float_many(t, kind);
 }
 
-V16_FN void lin_int8_rows(const lin_tile *t, const uint8_t *const *panel, int p, int bits,
-                          int group, bool fetches)
+/* Up to LIN_R rows. Block kinds have their group size from the kind. */
+V16_FN void lin_some_rows(const lin_tile *t, const uint8_t *const *panel, int p, int r, int R,
+                          panel_kind kind, int group, bool fetches)
 {
-    const bool few = fetches && t->n_rows <= LIN_FEW;
+    if (panel_is_block(kind))
+        lin_blocks(t, panel, p, r, R, kind, fetches);
+    else
+        lin_int8(t, panel, p, r, R, kind == PANEL_Q4 ? 4 : 8, group, fetches);
+}
+
+V16_FN void lin_rows(const lin_tile *t, const uint8_t *const *panel, int p, panel_kind kind,
+                     int group, bool fetches)
+{
+    const bool few = t->n_rows <= LIN_FEW && lin_fetches_few(t, fetches);
     for (int r = 0; r < t->n_rows;) {
         int n = t->n_rows - r < LIN_R ? t->n_rows - r : LIN_R;
         switch (n) {
         case 1:
             if (few)
-                lin_int8(t, panel, p, r, 1, bits, group, true);
+                lin_some_rows(t, panel, p, r, 1, kind, group, true);
             else
-                lin_int8(t, panel, p, r, 1, bits, group, false);
+                lin_some_rows(t, panel, p, r, 1, kind, group, false);
             break;
         case 2:
             if (few)
-                lin_int8(t, panel, p, r, 2, bits, group, true);
+                lin_some_rows(t, panel, p, r, 2, kind, group, true);
             else
-                lin_int8(t, panel, p, r, 2, bits, group, false);
+                lin_some_rows(t, panel, p, r, 2, kind, group, false);
             break;
 #if LIN_R >= 4
-        case 3: lin_int8(t, panel, p, r, 3, bits, group, fetches); break;
-        case 4: lin_int8(t, panel, p, r, 4, bits, group, fetches); break;
+        case 3: lin_some_rows(t, panel, p, r, 3, kind, group, fetches); break;
+        case 4: lin_some_rows(t, panel, p, r, 4, kind, group, fetches); break;
 #endif
 #if LIN_R >= 6
-        case 5: lin_int8(t, panel, p, r, 5, bits, group, fetches); break;
-        case 6: lin_int8(t, panel, p, r, 6, bits, group, fetches); break;
+        case 5: lin_some_rows(t, panel, p, r, 5, kind, group, fetches); break;
+        case 6: lin_some_rows(t, panel, p, r, 6, kind, group, fetches); break;
 #endif
 #if LIN_R >= 8
-        case 7: lin_int8(t, panel, p, r, 7, bits, group, fetches); break;
-        case 8: lin_int8(t, panel, p, r, 8, bits, group, fetches); break;
+        case 7: lin_some_rows(t, panel, p, r, 7, kind, group, fetches); break;
+        case 8: lin_some_rows(t, panel, p, r, 8, kind, group, fetches); break;
 #endif
         }
         r += n;
     }
 }
 
-V16_FN void lin_int8_tile(const lin_tile *t, int bits)
+V16_FN void lin_int8_tile(const lin_tile *t, panel_kind kind)
 {
     for (int p = 0; p < t->n_panels; p += LIN_P) {
         const uint8_t *panel[LIN_P]; /* a panel that is missing at the end is done twice */
         for (int i = 0; i < LIN_P; i++)
             panel[i] = t->panel[p + i < t->n_panels ? p + i : t->n_panels - 1];
-        if (bits == 4 && t->format.group == 64 && t->next[0])
-            lin_int8_rows(t, panel, p, bits, 64, true);
+        if (panel_is_block(kind))
+            lin_rows(t, panel, p, kind, 0, true);
+        else if (kind == PANEL_Q4 && t->format.group == 64 && t->next[0])
+            lin_rows(t, panel, p, kind, 64, true);
         else if (t->format.group == 64)
-            lin_int8_rows(t, panel, p, bits, 64, false);
-        else if (bits == 8 && t->format.group == 16)
-            lin_int8_rows(t, panel, p, bits, 16, false);
+            lin_rows(t, panel, p, kind, 64, false);
+        else if (kind == PANEL_Q8 && t->format.group == 16)
+            lin_rows(t, panel, p, kind, 16, false);
         else
-            lin_int8_rows(t, panel, p, bits, 32, false);
+            lin_rows(t, panel, p, kind, 32, false);
     }
 }
 
 static void lin_q4(const lin_tile *t)
 {
-    lin_int8_tile(t, 4);
+    lin_int8_tile(t, PANEL_Q4);
 }
 
 static void lin_q8(const lin_tile *t)
 {
-    lin_int8_tile(t, 8);
+    lin_int8_tile(t, PANEL_Q8);
 }
+
+#define LIN_BLOCK(name, kind)           \
+    static void name(const lin_tile *t) \
+    {                                   \
+        lin_int8_tile(t, kind);         \
+    }
+LIN_BLOCK(lin_q4_0, PANEL_Q4_0)
+LIN_BLOCK(lin_q8_0, PANEL_Q8_0)
+LIN_BLOCK(lin_q4_k, PANEL_Q4_K)
+LIN_BLOCK(lin_q5_k, PANEL_Q5_K)
+LIN_BLOCK(lin_q6_k, PANEL_Q6_K)
+LIN_BLOCK(lin_iq4_nl, PANEL_IQ4_NL)
+LIN_BLOCK(lin_iq4_xs, PANEL_IQ4_XS)
 
 static void lin_fq4(const lin_tile *t)
 {

@@ -17,7 +17,9 @@
         .tile_panels = LIN_P,                                                                \
         .lin = {[PANEL_Q4] = q4, [PANEL_Q8] = q8, [PANEL_FQ4] = lin_fq4,                     \
                 [PANEL_FQ8] = lin_fq8, [PANEL_F32] = lin_f32, [PANEL_BF16] = lin_bf16,       \
-                [PANEL_F16] = lin_f16},                                                      \
+                [PANEL_F16] = lin_f16, [PANEL_Q4_0] = lin_q4_0, [PANEL_Q8_0] = lin_q8_0,     \
+                [PANEL_Q4_K] = lin_q4_k, [PANEL_Q5_K] = lin_q5_k, [PANEL_Q6_K] = lin_q6_k,   \
+                [PANEL_IQ4_NL] = lin_iq4_nl, [PANEL_IQ4_XS] = lin_iq4_xs},                   \
         .quantise = lin_quantise, .swiglu = row_swiglu, .rmsnorm = row_rmsnorm,              \
         .dot = row_dot, .gate = row_gate, .sigmoid = row_sigmoid, .exp = row_exp,            \
         .kv_store = {[KERNEL_KV_I8] = kv_store_i8, [KERNEL_KV_BF16] = kv_store_bf16,         \

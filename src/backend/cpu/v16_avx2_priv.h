@@ -214,6 +214,12 @@ V16_FN void v16i_store_i16(uint16_t *p, v16i v)
     _mm256_storeu_si256((__m256i *)(void *)p, v16i_halves(v));
 }
 
+/* Bytes of a table of 16, which stands in every quarter; indices below 16. */
+V16_FN v16i v16i_look_up(v16i table, v16i index)
+{
+    return (v16i){_mm256_shuffle_epi8(table.a, index.a), _mm256_shuffle_epi8(table.b, index.b)};
+}
+
 V16_FN float v16_hsum8(__m256 x)
 {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));

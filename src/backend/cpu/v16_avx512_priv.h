@@ -179,6 +179,12 @@ V16_FN void v16i_store_i16(uint16_t *p, v16i v)
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(v));
 }
 
+/* Bytes of a table of 16, which stands in every quarter; indices below 16. */
+V16_FN v16i v16i_look_up(v16i table, v16i index)
+{
+    return _mm512_shuffle_epi8(table, index);
+}
+
 V16_FN __m256 v16_high(v16 v)
 {
     return _mm512_extractf32x8_ps(v, 1);

@@ -234,6 +234,16 @@ V16_OP void v16i_store_i16(uint16_t *p, v16i v)
     V16_LANES p[l_] = (uint16_t)V16_AT(v);
 }
 
+/* Bytes of a table of 16, which stands in every quarter; indices below 16. */
+V16_OP v16i v16i_look_up(v16i table, v16i index)
+{
+    uint8_t from[64], at[64];
+    memcpy(from, &table, sizeof from);
+    memcpy(at, &index, sizeof at);
+    for (int i = 0; i < 64; i++) at[i] = from[at[i]];
+    return v16i_load(at);
+}
+
 V16_OP float v16_hsum(v16 v)
 {
     v16_f4 s = (v.p[0] + v.p[2]) + (v.p[1] + v.p[3]);

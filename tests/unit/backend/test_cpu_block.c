@@ -144,6 +144,8 @@ TEST(heads_in_another_order_multiply_as_on_ref)
         check_type(&b, types[i], (tensor_heads){64, 2, 8, 0, true});
         check_type(&b, types[i], (tensor_heads){6, 3, 8, 48, false});
     }
+    check_type(&b, DTYPE_Q8_0, (tensor_heads){8, 2, 64, 0, true}); /* whole blocks of the panels */
+    check_type(&b, DTYPE_IQ4_NL, (tensor_heads){8, 2, 64, 0, true});
     close_bench(&b);
 }
 

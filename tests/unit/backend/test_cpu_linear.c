@@ -2,6 +2,7 @@
 #include "backend/backend_priv.h"
 #include "backend/cpu/cpu_priv.h"
 #include "base/arena.h"
+#include "block_bytes.h"
 #include "cpu_tables.h"
 #include "tensor/block.h"
 #include "tensor/block_encode.h"
@@ -23,6 +24,8 @@ static const weight_case cases[] = {
     {0, 0, DTYPE_F16, 17, 64},     {0, 0, DTYPE_Q6_K, 70, 512},   {0, 0, DTYPE_Q6_K, 40, 256},
     {0, 0, DTYPE_Q2_K, 80, 256},   {0, 0, DTYPE_Q3_K, 65, 512},   {0, 0, DTYPE_NVFP4, 99, 192},
     {0, 0, DTYPE_Q4_0, 96, 160},   {0, 0, DTYPE_Q8_0, 81, 96},    {0, 0, DTYPE_Q4_K, 66, 256},
+    {0, 0, DTYPE_Q4_0, 96, 192},   {0, 0, DTYPE_Q8_0, 81, 128},   {0, 0, DTYPE_Q4_K, 99, 768},
+    {0, 0, DTYPE_Q5_K, 81, 512},   {0, 0, DTYPE_IQ4_NL, 70, 192}, {0, 0, DTYPE_IQ4_XS, 113, 512},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, T = 150 };
 
@@ -166,6 +169,71 @@ TEST(small_and_8bit_linears_keep_f32_activations)
         arena_fini(&mem);
     }
     b->ops->close(b);
+}
+
+/* Sums over the file's own groups, each rounded as the kernels say (kern_lin_priv.h). */
+static float sum_of_groups(const cpu_backend *c, dtype type, const uint8_t *file_row,
+                           const float *x, int K)
+{
+    enum { MOST = 1024 };
+    static uint8_t codes[MOST];
+    static int8_t q[MOST];
+    static float scales[MOST / 16], offsets[MOST / 16], xs[MOST / 16], sums[MOST / 16];
+    int group = block_affine_of(type).group;
+    float y = 0;
+    block_affine_row(type, file_row, K, codes, scales, offsets);
+    c->k->quantise(x, K, group, q, xs, sums);
+    for (int g = 0; g < K / group; g++) {
+        int dot = 0;
+        for (int k = g * group; k < (g + 1) * group; k++) dot += codes[k] * q[k];
+        y = fmaf((float)dot, scales[g] * xs[g], y);
+        y = fmaf(offsets[g], sums[g], y);
+    }
+    return y;
+}
+
+TEST(own_forms_of_blocks_have_the_bits_of_their_groups)
+{
+    enum { N = 99, K = 768, ROWS = 7 };
+    static const struct {
+        dtype type;
+        panel_kind kind;
+        int bits_of_8; /* a weight, times 8 */
+    } kinds[] = {{DTYPE_Q4_0, PANEL_Q4_0, 36},    {DTYPE_Q8_0, PANEL_Q8_0, 68},
+                 {DTYPE_Q4_K, PANEL_Q4_K, 36},    {DTYPE_Q5_K, PANEL_Q5_K, 44},
+                 {DTYPE_Q6_K, PANEL_Q6_K, 53},    {DTYPE_IQ4_NL, PANEL_IQ4_NL, 36},
+                 {DTYPE_IQ4_XS, PANEL_IQ4_XS, 35}};
+    static uint8_t bytes[N * K * 2];
+    static float x[ROWS * K], y[ROWS * N];
+    uint64_t seed = test_seed();
+    const cpu_kernels *k[CPU_TABLES];
+    int n_tables = cpu_tables(k);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        tensor t = {.type = kinds[i].type, .n_dims = 2, .shape = {N, K}, .data = bytes};
+        int64_t row_bytes = block_row_bytes(t.type, K);
+        t.n_bytes = N * row_bytes;
+        block_bytes_fill(t.type, bytes, t.n_bytes, &seed);
+        fill_normal(&seed, x, ROWS * K, 1);
+        for (int table = 0; table < n_tables; table++) {
+            backend *b = open_backend(k[table]->isa, 1);
+            dev_weight w;
+            err e;
+            CHECK_OK(b->ops->weight_open(b, &t, WEIGHT_LINEAR, &w, &e), &e);
+            assert_int_equal(cpu_weight_format(&w).kind, kinds[i].kind);
+            assert_int_equal(w.n_bytes, (N + 15) / 16 * 16 * K / 64 * kinds[i].bits_of_8);
+            run_linear(b, &w, x, ROWS, y);
+            for (int r = 0; r < ROWS; r++)
+                for (int n = 0; n < N; n++) {
+                    float want = sum_of_groups(cpu_of(b), t.type, bytes + n * row_bytes, x + r * K,
+                                               K);
+                    if (memcmp(&want, &y[r * N + n], sizeof want) != 0)
+                        fail_msg("%s on %s, row %d output %d: %a, want %a", dtype_name(t.type),
+                                 k[table]->isa, r, n, (double)y[r * N + n], (double)want);
+                }
+            b->ops->weight_close(b, &w);
+            b->ops->close(b);
+        }
+    }
 }
 
 /* One reference run, then every number of rows, several threads, every instruction set. */
