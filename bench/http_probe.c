@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "http_load.h"
 #include "server/server_priv.h"
@@ -196,6 +197,7 @@ int main(int argc, char **argv)
     arena a;
     static engine counting;
     arena_init(&a, 0);
+    log_set_level(LOG_WARN);
     load_init(&counting.load, argc, argv);
     open_counting(&counting, &a);
     server_options o = server_options_default();

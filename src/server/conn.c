@@ -36,9 +36,19 @@ static void on_closed(uv_handle_t *handle)
     mem_free(c);
 }
 
+/* The request is over, if there is one. */
+static void tell_done(conn *c, bool is_whole)
+{
+    const http_service *service = &c->l->service;
+    if (service->on_done) service->on_done(service->ctx, c, is_whole);
+    c->request_id[0] = c->note[0] = 0;
+    c->status = 0;
+}
+
 void conn_close(conn *c)
 {
     if (c->phase == CONN_CLOSING) return;
+    if (c->request_id[0]) tell_done(c, false);
     c->phase = CONN_CLOSING;
     uv_close((uv_handle_t *)&c->tcp, on_closed);
     uv_close((uv_handle_t *)&c->timer, on_closed);
@@ -202,6 +212,7 @@ static void take_head(conn *c, bool has_bytes)
     snprintf(c->request_id, sizeof c->request_id, "req_%08x%08llx", l->boot_id,
              (unsigned long long)++l->n_requests);
     set_phase(c, CONN_BODY);
+    c->request_ms = c->phase_ms;
     c->body_cap = l->service.on_head(l->service.ctx, c);
     if (c->phase != CONN_BODY) return; /* refused */
     c->stop_code = 413;
@@ -269,13 +280,13 @@ void conn_own(conn *c, const conn_owner *owner, void *ctx)
 
 void conn_end_exchange(conn *c)
 {
+    tell_done(c, true);
     c->owner = NULL;
     c->allow_origin = (str){NULL, 0};
     c->route = NULL;
     c->l->body_bytes -= c->body.len;
     buf_fini(&c->body);
     http_parser_reset(&c->parser);
-    c->request_id[0] = 0;
     if (c->closes) {
         buf_fini(&c->pending);
         set_phase(c, CONN_LINGER);

@@ -27,6 +27,9 @@ typedef struct {
     /* The body of an error answer, in the shape of the API that was asked. */
     void (*put_error)(void *ctx, conn *c, const api_error *a, buf *out);
     void *ctx;
+    /* A request is over, its head and status still there; NULL: nobody asks. is_whole: answered to
+     * the end, else the client left or was cut off. */
+    void (*on_done)(void *ctx, conn *c, bool is_whole);
 } http_service;
 
 /* Who answers a request later. */
@@ -68,6 +71,9 @@ struct conn {
     const void *route; /* the service's own note of what was asked for */
     int stop_code;     /* why on_body stopped */
     char request_id[32];
+    uint64_t request_ms; /* when its head was complete */
+    int status;          /* of the answer, once it has begun */
+    char note[80];       /* for the log, by who answers */
     bool is_reading, is_processing, is_sending, is_ticking;
     bool is_eof;     /* the client sends no more */
     bool is_broken;  /* a write failed; closed at the next turn of the loop */

@@ -100,6 +100,7 @@ static void decide_close(conn *c)
 static void put_head(conn *c, int code, const char *content_type, int64_t body_bytes,
                      const char *extra)
 {
+    c->status = code;
     http_put_head(&c->out, &(http_reply_head){
                                .code = code,
                                .content_type = content_type,
@@ -119,6 +120,7 @@ static void reply_last_words(conn *c, size_t before)
     c->out.failed = false;
     c->closes = true;
     c->has_last_words = true;
+    c->status = 503;
     conn_end_exchange(c);
 }
 

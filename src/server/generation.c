@@ -1,5 +1,7 @@
 #include "server/scores_priv.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -173,9 +175,20 @@ static void fail_from(generation *g, const err *e)
     fail(g, &a);
 }
 
+/* For the log. */
+static void note_usage(const generation *g)
+{
+    const engine_usage *u = &g->answers[0].usage;
+    long long n_new = 0;
+    for (int i = 0; i < g->request.n; i++) n_new += g->answers[i].usage.completion_tokens;
+    snprintf(g->conn->note, sizeof g->conn->note, "prompt=%lld cached=%lld completion=%lld",
+             (long long)u->prompt_tokens, (long long)u->cached_tokens, n_new);
+}
+
 static void end_answer(generation *g)
 {
     if (!g->conn) return;
+    if (g->answers) note_usage(g);
     g->dialect->end(g);
     if (!g->conn) return; /* it found that it cannot be said */
     if (g->request.streams) {

@@ -61,7 +61,7 @@ static void parse(generation *g, const json *body, api_error *a)
                     : err_set(&e, ERR_NOMEM, "response", -1, "request");
     if (s != ERR_OK) generation_explain(g, &e, a);
     if (s == ERR_OK && echo->n_ignored > 0)
-        log_event(LOG_DEBUG, "tools_left_out", "response=%s n=%d", g->id, echo->n_ignored);
+        log_event(LOG_INFO, "tools_left_out", "response=%s n=%d", g->id, echo->n_ignored);
     g->extra = echo;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "engine/engine_check.h"
 #include "server/notify_priv.h"
@@ -149,11 +150,19 @@ static void fit_connections(http_limits *limits)
                                                          : OTHER_FILES;
 }
 
+static void set_log_level(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, names[i]) == 0) log_set_level((log_level)i);
+}
+
 static status run(const serve_flags *f, arena *a, server **s, engine **en, err *e)
 {
     server_options so;
     engine_options eo;
     progress p;
+    set_log_level(f->log_level);
     TRY(serve_flags_resolve(f, a, &so, &eo, e));
     TRY(restart_find_socket(&so.listen_fd, e));
     so.ends_broken = true;

@@ -14,6 +14,7 @@ void serve_flags_init(serve_flags *f)
         .stop_grace = GRACE_DEFAULT,
         .response_store_size = RESPONSE_STORE_BYTES,
         .reasoning_budget = -1,
+        .log_level = "info",
     };
     engine_flags_init(&f->engine, LANES_DEFAULT);
 }
@@ -77,6 +78,16 @@ void serve_flags_rows(serve_flags *f, option_row *rows)
          .min = 0,
          .max = (int64_t)1 << 40,
          .help = "most bytes of them; the one not used for longest goes"},
+        {.name = "log-level",
+         .type = OPTION_CHOICE,
+         .target = &f->log_level,
+         .choices = "debug|info|warn|error",
+         .help =
+             "what is told on standard error; info has a line of each request, without its body"},
+        {.name = "request-log",
+         .type = OPTION_TEXT,
+         .target = &f->request_log,
+         .help = "file to which requests are added with their bodies, to be sent again"},
         {.name = "reasoning-budget",
          .type = OPTION_INT,
          .target = &f->reasoning_budget,
@@ -155,6 +166,7 @@ status serve_flags_resolve(const serve_flags *f, arena *a, server_options *s, en
     o.body_max = f->max_request_size;
     o.grace_ms = f->stop_grace * 1000;
     o.response_store = f->response_store;
+    o.request_log = f->request_log;
     o.response_bytes = f->response_store_size;
     o.handles_signals = true;
     o.reasoning_most = f->reasoning_budget;

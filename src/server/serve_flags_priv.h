@@ -10,12 +10,13 @@
 
 typedef struct {
     engine_flags engine;
-    const char *host, *api_key, *allowed_host, *allowed_origin, *served_model_name, *response_store;
+    const char *host, *api_key, *allowed_host, *allowed_origin, *served_model_name, *response_store,
+        *request_log, *log_level;
     int64_t port, max_request_size, queue_size, stop_grace, response_store_size, reasoning_budget;
     bool allow_no_key, allow_reasoning_loops, no_self_test;
 } serve_flags;
 
-enum { SERVE_FLAG_ROWS = ENGINE_FLAG_ROWS + 15 };
+enum { SERVE_FLAG_ROWS = ENGINE_FLAG_ROWS + 17 };
 
 void serve_flags_init(serve_flags *f);
 /* Write all rows and the row that ends the table into rows[SERVE_FLAG_ROWS + 1]. */

@@ -155,8 +155,16 @@ static int64_t on_head(void *ctx, conn *c)
 
 static void on_request(void *ctx, conn *c)
 {
+    server *s = ctx;
     const route *r = c->route;
+    if (r->has_body) request_log_keep(&s->requests, c);
     r->run(ctx, c);
+}
+
+static void on_done(void *ctx, conn *c, bool is_whole)
+{
+    (void)ctx;
+    request_log_tell(c, is_whole);
 }
 
 /* By path, since what is refused may have no route. */
@@ -300,7 +308,7 @@ static status open_parts(server *s, err *e)
     s->has_loop = true;
     TRY(bridge_open(&s->bridge, &s->loop, server_take_events, s, e));
     TRY(open_stop(s, e));
-    http_service service = {on_head, on_request, put_error, s};
+    http_service service = {on_head, on_request, put_error, s, on_done};
     if (s->opt.listen_fd >= 0)
         TRY(listener_open_at(&s->listener, &s->loop, s->opt.listen_fd, &s->opt.limits, &service,
                              e));
@@ -308,6 +316,7 @@ static status open_parts(server *s, err *e)
         TRY(listener_open(&s->listener, &s->loop, s->opt.host, s->opt.port, &s->opt.limits,
                           &service, e));
     s->opt.access.is_loopback = s->listener.is_loopback;
+    TRY(request_log_open(&s->requests, s->opt.request_log, e));
     return response_store_open(&s->responses, s->opt.response_store, s->opt.response_bytes, e);
 }
 
@@ -316,7 +325,7 @@ status server_open(server **out, const server_options *o, err *e)
     server *s = mem_new(sizeof *s);
     if (!s) return err_set(e, ERR_NOMEM, "server", -1, "server");
     s->opt = *o;
-    s->kept_fd = -1;
+    s->kept_fd = s->requests.fd = -1;
     s->opt.access.bind_name = str_from(o->host);
     s->created_s = clock_unix_s();
     grammar_cache_init(&s->grammars, GRAMMAR_CACHE_BYTES);
@@ -369,6 +378,7 @@ void server_close(server *s)
     bridge_fini(&s->bridge);
     listener_fini(&s->listener);
     response_store_close(&s->responses);
+    request_log_close(&s->requests);
     grammar_cache_fini(&s->grammars);
     template_close(s->template);
     if (s->kept_fd >= 0) close(s->kept_fd);

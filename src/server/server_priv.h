@@ -11,6 +11,7 @@
 #include "server/bridge_priv.h"
 #include "server/grammar_cache_priv.h"
 #include "server/listen_priv.h"
+#include "server/request_log_priv.h"
 #include "server/response_store_priv.h"
 
 typedef struct server server;
@@ -32,6 +33,7 @@ typedef struct {
     bool ends_broken;           /* a failed device stops it; else it goes on answering with 503 */
     int choices_max;            /* answers of one request, 1..64 */
     const char *response_store; /* file of stored responses; NULL: in memory */
+    const char *request_log;    /* file of requests, to be sent again; NULL: none */
     int64_t response_bytes;     /* most bytes of them */
     int64_t reasoning_most;     /* tokens of reasoning where a request does not say; -1: no limit */
     bool allows_loops;          /* of reasoning */
@@ -59,6 +61,7 @@ struct server {
     generation *generations;         /* all that run */
     int n_generations;
     response_store responses;
+    request_log requests;
     grammar_cache grammars;
     bool is_broken;    /* the device failed */
     err failure;       /* how, written before broken_wake is sent */

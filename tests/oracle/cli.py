@@ -10,8 +10,10 @@ import select
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
 
 ROOT = os.environ.get("RIPTIDE_ROOT", os.getcwd())
 RIPTIDE = os.path.join(ROOT, os.environ.get("RIPTIDE_BUILD", "build"), "riptide")
@@ -193,6 +195,30 @@ def server(*args, env=None):
     finally:
         p.terminate()
         p.communicate()
+
+
+@case("serve keeps requests that replay_requests sends again with the same answers")
+def _(tmp):
+    log = os.path.join(tmp, "requests")
+    bodies = [{"messages": [{"role": "user", "content": "Say \u00e4 %d" % i}], "max_tokens": 8,
+               "temperature": 0} for i in range(3)]
+    with server("--request-log", log, "--log-level", "error") as port:
+        answers = []
+        for body in bodies:
+            request = urllib.request.Request("http://127.0.0.1:%s/v1/chat/completions?x=1" % port,
+                                             json.dumps(body).encode(),
+                                             {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request) as answer:
+                answers.append(json.load(answer)["choices"])
+    assert os.stat(log).st_mode & 0o777 == 0o600
+    with server() as port:
+        p = subprocess.run([sys.executable, os.path.join(ROOT, "tools/replay_requests.py"), log, "--url",
+                            "http://127.0.0.1:" + port, "--out", os.path.join(tmp, "out")],
+                           capture_output=True, timeout=60)
+    assert p.returncode == 0, p.stderr
+    assert p.stdout.decode().count("/v1/chat/completions?x=1 200 ") == 3, p.stdout
+    again = [json.load(open(os.path.join(tmp, "out", "%d.txt" % i)))["choices"] for i in (1, 2, 3)]
+    assert again == answers
 
 
 @case("agents are started with what points them at the server")

@@ -155,7 +155,7 @@ static inline echo_server *echo_open(http_limits limits)
     uv_timer_init(&s->loop, &s->sample);
     s->stop.data = s->sample.data = s;
     uv_timer_start(&s->sample, echo_on_sample, 5, 5);
-    http_service service = {echo_on_head, echo_on_request, echo_put_error, s};
+    http_service service = {echo_on_head, echo_on_request, echo_put_error, s, NULL};
     CHECK_OK(listener_open(&s->l, &s->loop, "127.0.0.1", 0, &limits, &service, &e), &e);
     CHECK_OK(listener_start(&s->l, &e), &e);
     CHECK_OK(thread_start(&s->worker, "loop", echo_run, s, &e), &e);

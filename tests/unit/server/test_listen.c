@@ -60,7 +60,7 @@ TEST(a_taken_port_is_an_error_before_listening)
     uv_loop_t loop;
     listener l;
     http_limits m = echo_limits();
-    http_service service = {echo_on_head, echo_on_request, echo_put_error, NULL};
+    http_service service = {echo_on_head, echo_on_request, echo_put_error, NULL, NULL};
     uv_loop_init(&loop);
     CHECK_STATUS(listener_open(&l, &loop, "127.0.0.1", s->l.port, &m, &service, &e), ERR_IO);
     assert_non_null(strstr(e.msg, "address already in use"));
@@ -77,7 +77,7 @@ TEST(a_name_that_does_not_resolve_is_an_error)
     uv_loop_t loop;
     listener l;
     http_limits m = echo_limits();
-    http_service service = {echo_on_head, echo_on_request, echo_put_error, NULL};
+    http_service service = {echo_on_head, echo_on_request, echo_put_error, NULL, NULL};
     uv_loop_init(&loop);
     CHECK_STATUS(listener_open(&l, &loop, "no such host", 0, &m, &service, &e), ERR_IO);
     listener_close(&l);
