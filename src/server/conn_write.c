@@ -1,4 +1,6 @@
 /* The sending side of a connection: answers, streams, what waits and for how long. */
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "server/http_reply_priv.h"
@@ -172,6 +174,7 @@ void conn_reply_error(conn *c, const api_error *a, const char *extra)
 {
     buf body;
     buf_init(&body);
+    snprintf(c->note, sizeof c->note, "code=%s", a->code);
     c->l->service.put_error(c->l->service.ctx, c, a, &body);
     if (body.failed)
         reply_last_words(c, c->out.len);

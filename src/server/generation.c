@@ -161,6 +161,7 @@ static void fail(generation *g, const api_error *a)
         reply_error(g, a);
     } else {
         buf_clear(&g->out);
+        snprintf(g->conn->note, sizeof g->conn->note, "code=%s", a->code);
         g->dialect->fail(g, a);
         send_out(g);
         if (g->conn) conn_stream_end(let_go(g));

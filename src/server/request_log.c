@@ -69,15 +69,17 @@ void request_log_keep(request_log *l, const conn *c)
     request_log_close(l);
 }
 
-static bool is_health_check(str path)
+/* What is asked for every few seconds. */
+static bool is_poll(str path)
 {
-    return str_is(path, "/health") || str_is(path, "/ready") || str_is(path, "/metrics");
+    return str_is(path, "/health") || str_is(path, "/ready") || str_is(path, "/metrics") ||
+           str_is(path, "/status");
 }
 
 void request_log_tell(const conn *c, bool is_whole)
 {
     str path = http_head_path(conn_head(c));
-    if (c->status == 200 && is_whole && is_health_check(path)) return;
+    if (c->status == 200 && is_whole && is_poll(path)) return;
     long long ms = c->request_id[0] ? (long long)(uv_now(c->l->loop) - c->request_ms) : 0;
     log_event(LOG_INFO, "request", "id=%s method=%s path=%.*s status=%d%s ms=%lld%s%s",
               c->request_id[0] ? c->request_id : "-", http_method_text(conn_head(c)->method),

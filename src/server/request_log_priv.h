@@ -27,7 +27,7 @@ void request_log_close(request_log *l);
 void request_log_keep(request_log *l, const conn *c);
 
 /* The line of a request that is over. is_whole: its answer is complete; else the client left, or
- * was cut off. Health checks that went well are left out. */
+ * was cut off. What is polled (health, counters) and went well is left out. */
 void request_log_tell(const conn *c, bool is_whole);
 
 #endif

@@ -77,6 +77,7 @@ TEST(a_request_has_one_line_without_its_body)
     assert_true(has(log, " method=POST path=/v1/chat/completions status=200 ms="));
     assert_true(has(log, " cached=0 completion=3\n"));
     assert_true(has(log, " method=GET path=/nowhere status=404 ms="));
+    assert_true(has(log, " code=not_found\n"));
     assert_true(has(log, "id=- "));
     assert_true(has(log, " path=/tokenize status=0 cut ms="));
     assert_false(has(log, "lantern") || has(log, "secret") || has(log, "/health"));
