@@ -1,5 +1,6 @@
 /* cuda_backend: open and close, reserve, and the op table. */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/waiting.cuh"
 
 #include "backend/backend_priv.h"
 
@@ -27,6 +28,7 @@ static status cuda_reserve(backend *b, const backend_limits *l, err *e)
 {
     cuda_backend *cb = cuda_of(b);
     int64_t n = scratch_bytes(l);
+    TRY(cuda_settle(cb));
     if (n > cb->scratch.n_bytes) {
         TRY(cuda_sync(b));
         dev_buf scratch = {};
@@ -58,16 +60,49 @@ static void cuda_close(backend *b)
     mem_free(cb);
 }
 
+/* An op that takes nothing over from the op before it. */
+template <auto OP, typename Args> static status settled(backend *b, const Args *a)
+{
+    TRY(cuda_settle(cuda_of(b)));
+    return OP(b, a);
+}
+
+static status settled_upload(backend *b, dev_buf dst, const void *src, int64_t n_bytes)
+{
+    TRY(cuda_settle(cuda_of(b)));
+    return cuda_upload(b, dst, src, n_bytes);
+}
+static status settled_download(backend *b, void *dst, dev_buf src, int64_t n_bytes)
+{
+    TRY(cuda_settle(cuda_of(b)));
+    return cuda_download(b, dst, src, n_bytes);
+}
+static status settled_copy(backend *b, dev_buf dst, dev_buf src, int64_t n_bytes)
+{
+    TRY(cuda_settle(cuda_of(b)));
+    return cuda_copy(b, dst, src, n_bytes);
+}
+static status settled_fill(backend *b, dev_buf dst, int byte, int64_t n_bytes)
+{
+    TRY(cuda_settle(cuda_of(b)));
+    return cuda_fill(b, dst, byte, n_bytes);
+}
+static status settled_sync(backend *b)
+{
+    TRY(cuda_settle(cuda_of(b)));
+    return cuda_sync(b);
+}
+
 static backend_ops make_table(void)
 {
     backend_ops t = {};
     t.alloc = cuda_alloc;
     t.release = cuda_release;
-    t.upload = cuda_upload;
-    t.download = cuda_download;
-    t.copy = cuda_copy;
-    t.fill = cuda_fill;
-    t.sync = cuda_sync;
+    t.upload = settled_upload;
+    t.download = settled_download;
+    t.copy = settled_copy;
+    t.fill = settled_fill;
+    t.sync = settled_sync;
     t.weight_open = cuda_weight_open;
     t.weight_close = cuda_weight_close;
     t.reserve = cuda_reserve;
@@ -76,29 +111,29 @@ static backend_ops make_table(void)
     t.graph_end = cuda_graph_end;
     t.graph_drop = cuda_graph_drop;
     t.open_arena = cuda_open_arena;
-    t.embed = cuda_embed;
-    t.rmsnorm = cuda_rmsnorm;
-    t.linear = cuda_any_linear;
-    t.linear_swiglu = cuda_any_linear_swiglu;
-    t.gather_rows = cuda_gather_rows;
-    t.tap_store = cuda_tap_store;
-    t.rope_table = cuda_rope_table;
-    t.attn_prep = cuda_attn_prep;
-    t.attn = cuda_attn;
-    t.gdn_prep = cuda_gdn_prep;
-    t.gdn_scan = cuda_gdn_scan;
-    t.gdn_commit = cuda_gdn_commit;
-    t.moe_route = cuda_moe_route;
-    t.moe_ffn = cuda_any_moe_ffn;
-    t.draft_kv_write = cuda_draft_kv_write;
-    t.draft_attn_prep = cuda_draft_attn_prep;
-    t.draft_attn = cuda_draft_attn;
-    t.draft_conv = cuda_draft_conv;
-    t.topk = cuda_topk;
-    t.draft_select = cuda_draft_select;
-    t.sample = cuda_sample;
-    t.accept = cuda_accept;
-    t.count_prompt = cuda_count_prompt;
+    t.embed = settled<cuda_embed, embed_args>;
+    t.rmsnorm = cuda_rmsnorm; /* may take over the sums before it */
+    t.linear = settled<cuda_any_linear, linear_args>;
+    t.linear_swiglu = settled<cuda_any_linear_swiglu, linear_swiglu_args>;
+    t.gather_rows = settled<cuda_gather_rows, gather_rows_args>;
+    t.tap_store = settled<cuda_tap_store, tap_store_args>;
+    t.rope_table = settled<cuda_rope_table, rope_table_args>;
+    t.attn_prep = settled<cuda_attn_prep, attn_prep_args>;
+    t.attn = settled<cuda_attn, attn_args>;
+    t.gdn_prep = settled<cuda_gdn_prep, gdn_prep_args>;
+    t.gdn_scan = cuda_gdn_scan; /* and this one the prep */
+    t.gdn_commit = settled<cuda_gdn_commit, gdn_commit_args>;
+    t.moe_route = settled<cuda_moe_route, moe_route_args>;
+    t.moe_ffn = settled<cuda_any_moe_ffn, moe_ffn_args>;
+    t.draft_kv_write = settled<cuda_draft_kv_write, draft_kv_write_args>;
+    t.draft_attn_prep = settled<cuda_draft_attn_prep, draft_attn_prep_args>;
+    t.draft_attn = settled<cuda_draft_attn, draft_attn_args>;
+    t.draft_conv = settled<cuda_draft_conv, draft_conv_args>;
+    t.topk = settled<cuda_topk, topk_args>;
+    t.draft_select = settled<cuda_draft_select, draft_select_args>;
+    t.sample = settled<cuda_sample, sample_args>;
+    t.accept = settled<cuda_accept, accept_args>;
+    t.count_prompt = settled<cuda_count_prompt, count_prompt_args>;
     t.close = cuda_close;
     return t;
 }

@@ -1,5 +1,6 @@
 /* cuda_graph: captured steps, kept by key, launched again as one. */
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/waiting.cuh"
 
 static int graph_find(const cuda_backend *cb, uint64_t key)
 {
@@ -14,6 +15,7 @@ bool cuda_graph_replay(backend *b, uint64_t key)
     cuda_backend *cb = cuda_of(b);
     int i = graph_find(cb, key);
     if (i < 0 || cb->is_capturing || cb->broken != ERR_OK) return false;
+    if (cuda_settle(cb) != ERR_OK) return false;
     cb->graphs[i].used = ++cb->tick;
     return cuda_status(cb, cudaGraphLaunch(cb->graphs[i].exec, cb->stream), "cudaGraphLaunch",
                        __FILE__, __LINE__) == ERR_OK;
@@ -23,6 +25,7 @@ status cuda_graph_begin(backend *b, uint64_t key)
 {
     cuda_backend *cb = cuda_of(b);
     ASSERT(!cb->is_capturing);
+    TRY(cuda_settle(cb));
     /* Relaxed: a kernel's first use may load its code, which the stricter modes forbid. */
     CUDA_TRY(cb, cudaStreamBeginCapture(cb->stream, cudaStreamCaptureModeRelaxed));
     cb->is_capturing = true;
@@ -37,6 +40,7 @@ void cuda_graph_drop(backend *b)
     cudaGraph_t graph = nullptr;
     if (!cb->is_capturing) return;
     cb->is_capturing = false;
+    cb->waiting = cuda_waiting{};
     cudaStreamEndCapture(cb->stream, &graph);
     if (graph) cudaGraphDestroy(graph);
     cudaGetLastError(); /* of a capture that was invalid already: not the device's */
@@ -59,11 +63,16 @@ status cuda_graph_end(backend *b)
 {
     cuda_backend *cb = cuda_of(b);
     ASSERT(cb->is_capturing);
+    status settled = cuda_settle(cb); /* what waits belongs to the graph */
     cb->is_capturing = false;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
     size_t n_nodes = 0;
     cudaError_t r = cudaStreamEndCapture(cb->stream, &graph);
+    if (settled != ERR_OK) {
+        if (graph) cudaGraphDestroy(graph);
+        return settled;
+    }
     if (r == cudaSuccess) r = cudaGraphGetNodes(graph, nullptr, &n_nodes);
     if (r == cudaSuccess) r = cudaGraphInstantiate(&exec, graph, 0);
     if (r == cudaSuccess) r = cudaGraphLaunch(exec, cb->stream);

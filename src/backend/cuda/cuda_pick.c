@@ -11,12 +11,15 @@ pick_split cuda_pick_split(int64_t N, int64_t K, bool is_experts)
     int64_t slices = PICK_SLICES_MAX;
     if (N >= PICK_MANY_N) {
         slices = 1;
-    } else if (N >= K || N <= PICK_FEW_N) {
-        slices = n_bricks <= PICK_SHORT_BRICKS ? 4 : 3;
+    } else if (N <= PICK_FEW_N) {
+        slices = n_bricks <= PICK_SHORT_BRICKS ? 4 : 2;
+    } else if (N >= K) {
+        slices = 2;
     }
     if (slices > n_bricks / PICK_SLICE_BRICKS) slices = n_bricks / PICK_SLICE_BRICKS;
     if (slices < 1 || is_experts) slices = 1;
-    int64_t each = round_up_div(round_up_div(n_bricks, slices), 4) * 4;
+    int64_t each = round_up_div(round_up_div(n_bricks, slices), PICK_SLICE_BRICKS) *
+                   PICK_SLICE_BRICKS;
     return (pick_split){(int)n_bricks, (int)round_up_div(n_bricks, each), (int)each};
 }
 

@@ -19,12 +19,11 @@ enum {
     PICK_GROUP_N = 128, /* weight rows of the largest tile that splits by arrival */
     PICK_SLICES_MAX = 8,
     PICK_SLICE_BRICKS = 8, /* fewer K than this in a slice costs more than it hides */
-    /* A launch of few rows does best with just under 792 blocks, which are at work at one time (6
-     * on each of 132 processors): one more and a second round begins. From PICK_MANY_N outputs on
-     * there are enough without a split. Inputs that widen share a launch with others, and so do
-     * the small ones, up to PICK_FEW_N: 3 slices, or 4 up to PICK_SHORT_BRICKS of K, make 700 to
-     * 780 blocks at the real models' shapes. Others stand alone and get all the slices there are.
-     */
+    /* A launch of few rows has room for 660 blocks at a time (5 on each of 132 processors): one
+     * more and a second round begins. From PICK_MANY_N outputs on there are enough without a
+     * split. Inputs that widen share a launch with others, and so do the small ones, up to
+     * PICK_FEW_N: 2 slices, or 4 for small ones up to PICK_SHORT_BRICKS of K, make 450 to 520
+     * blocks at the 27B's shapes. Others stand alone and get all the slices there are. */
     PICK_MANY_N = 16384,
     PICK_FEW_N = 1024,
     PICK_SHORT_BRICKS = 32,
@@ -33,8 +32,8 @@ enum {
 };
 
 /* The fixed K order of a weight [X, N, K]: `slices` chains of `slice_bricks` bricks each (a
- * multiple of 4, the last may be shorter, none is empty), each summed from zero in ascending K,
- * then added in order. Experts have one slice: many are at work at a time. */
+ * multiple of PICK_SLICE_BRICKS, the last may be shorter, none is empty), each summed from zero in
+ * ascending K, then added in order. Experts have one slice: many are at work at a time. */
 typedef struct {
     int n_bricks; /* K in bricks, rounded up */
     int slices, slice_bricks;

@@ -51,6 +51,28 @@ typedef struct {
     cudaGraphExec_t exec;
 } cuda_graph;
 
+/* h [T, N] += what an op left in the scratch: a linear its slices' sums, experts their products. */
+typedef struct {
+    float *h;
+    int64_t N;
+    int T;
+    /* times * the slices' sums, f32 [slices, T, N]; slices 0: experts */
+    const float *sums;
+    float times;
+    int slices;
+    /* sum_k w_k product_k, then + sigmoid(gate) shared: f32 [T, K, N], [T, K], [T, N] or NULL, [T]
+     */
+    const float *product, *w, *shared, *gate;
+    int K;
+} waiting_sums;
+
+/* What an op has left for the op behind it, which may do both in one launch (waiting.cuh). */
+typedef struct {
+    waiting_sums sums; /* h NULL: none */
+    bool has_prep;
+    gdn_prep_args prep;
+} cuda_waiting;
+
 typedef struct cuda_backend {
     backend base; /* first: backend * and cuda_backend * convert by a cast */
     int device;
@@ -71,6 +93,7 @@ typedef struct cuda_backend {
     int64_t arena_used;
     dev_buf scratch;
     dev_buf counters;
+    cuda_waiting waiting;
     bool is_capturing;
     uint64_t capture_key;
     uint64_t tick;

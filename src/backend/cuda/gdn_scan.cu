@@ -1,23 +1,12 @@
 /* The recurrent rule over a call's rows, then norm and gate (ops.h:gdn_scan_args). */
-#include "backend/cuda/act.cuh"
 #include "backend/cuda/cuda_check.cuh"
+#include "backend/cuda/gdn_few.cuh"
+#include "backend/cuda/gdn_norm.cuh"
 #include "backend/cuda/gdn_rule.cuh"
 #include "backend/cuda/launch_early.cuh"
+#include "backend/cuda/waiting.cuh"
 
-enum {
-    GDN_NORM_WARPS = 4,
-    GDN_NORM_EACH = 8, /* values of a lane at most: dv up to 256 */
-};
-
-typedef struct {
-    const float *o, *norm_w;
-    const bf16 *z;
-    const int32_t *row_lane;
-    bf16 *out;
-    float eps;
-    int64_t n_heads; /* T Hv */
-    int Hv, dv;
-} gdn_norm_params;
+enum { GDN_NORM_WARPS = 4 };
 
 /* gdn_norm_kernel: one value head of one row.
  *
@@ -31,29 +20,10 @@ __global__ void __launch_bounds__(32 * GDN_NORM_WARPS) gdn_norm_kernel(gdn_norm_
     launch_join();
     int64_t head = static_cast<int64_t>(blockIdx.x) * GDN_NORM_WARPS + (threadIdx.x >> 5);
     if (head >= p.n_heads || p.row_lane[head / p.Hv] < 0) return;
-    int lane = threadIdx.x & 31;
-    const float *o = p.o + head * p.dv;
-    float x[GDN_NORM_EACH], sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < GDN_NORM_EACH / 2; i++) {
-        int d = 2 * (lane + 32 * i);
-        float2 v = d < p.dv ? *reinterpret_cast<const float2 *>(o + d) : make_float2(0.0f, 0.0f);
-        x[2 * i] = v.x;
-        x[2 * i + 1] = v.y;
-        sum = __fmaf_rn(v.x, v.x, sum);
-        sum = __fmaf_rn(v.y, v.y, sum);
-    }
-    float scale = __frsqrt_rn(warp_sum(sum) / static_cast<float>(p.dv) + p.eps);
-#pragma unroll
-    for (int i = 0; i < GDN_NORM_EACH / 2; i++) {
-        int d = 2 * (lane + 32 * i);
-        if (d >= p.dv) continue;
-        uint32_t z = *reinterpret_cast<const uint32_t *>(p.z + head * p.dv + d);
-        float2 w = *reinterpret_cast<const float2 *>(p.norm_w + d);
-        *reinterpret_cast<uint32_t *>(p.out + head * p.dv + d) = pack_bf16(
-            x[2 * i] * scale * w.x * act_silu(bf16_low(z)),
-            x[2 * i + 1] * scale * w.y * act_silu(bf16_high(z)));
-    }
+    gdn_norm_lane in;
+    gdn_norm_weights(in, p);
+    gdn_norm_gates(in, p, head);
+    gdn_norm_head(p, in, p.o + head * p.dv, head);
 }
 
 static gdn_params gdn_params_of(const gdn_scan_args *a)
@@ -82,18 +52,12 @@ extern "C" status cuda_gdn_scan(backend *b, const gdn_scan_args *a)
                        a->dv);
     TRY(cuda_need(cb, "gdn_scan", n_heads * a->dv * 4));
     if (n_heads == 0) return cb->broken;
+    if (gdn_few_takes(cb, a)) return gdn_few_run(cb, a);
+    TRY(cuda_settle(cb));
     gdn_params p = gdn_params_of(a);
     p.o = scratch_at<float>(cb, 0);
     TRY(gdn_launch<true>(cb, p, a->rows.T, a->rows.L, "gdn_scan"));
-    gdn_norm_params n = {};
-    n.o = p.o;
-    n.norm_w = buf_of<float>(a->norm_w);
-    n.z = buf_of<bf16>(a->z);
-    n.row_lane = buf_of<int32_t>(a->rows.row_lane);
-    n.out = buf_of<bf16>(a->out);
-    n.eps = a->eps;
-    n.n_heads = n_heads;
-    n.Hv = a->Hv, n.dv = a->dv;
+    gdn_norm_params n = gdn_norm_params_of(a, p.o);
     launch_early(cb->sm == 90, gdn_norm_kernel, dim3(div_up<int64_t>(n_heads, GDN_NORM_WARPS)),
                  32 * GDN_NORM_WARPS, 0, cb->stream, n);
     return CUDA_LAUNCHED(cb);

@@ -54,4 +54,25 @@ static inline cudaError_t launch_early(bool is_early, void (*kernel)(Params...),
     return cudaLaunchKernelEx(&config, kernel, args...);
 }
 
+/* The same in clusters of `cluster` blocks along x, for sm_90 alone; always early. */
+template <typename... Params, typename... Args>
+static inline cudaError_t launch_clusters(void (*kernel)(Params...), dim3 grid, int cluster,
+                                          int threads, cudaStream_t stream, const Args &...args)
+{
+    cudaLaunchAttribute attribute[2] = {};
+    attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute[0].val.programmaticStreamSerializationAllowed = 1;
+    attribute[1].id = cudaLaunchAttributeClusterDimension;
+    attribute[1].val.clusterDim.x = static_cast<unsigned>(cluster);
+    attribute[1].val.clusterDim.y = 1;
+    attribute[1].val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.stream = stream;
+    config.attrs = attribute;
+    config.numAttrs = 2;
+    return cudaLaunchKernelEx(&config, kernel, args...);
+}
+
 #endif

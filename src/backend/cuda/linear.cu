@@ -5,6 +5,7 @@
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/dequant.cuh"
 #include "backend/cuda/linear_tile_priv.h"
+#include "backend/cuda/waiting.cuh"
 
 /* Rows of a gate and up whose formats differ that are kept in f32 at a time. */
 enum { SWIGLU_APART_ROWS = 64, SILU_THREADS = 256 };
@@ -76,6 +77,11 @@ static void part_init(tile_part *p, const linear_piece *piece, pick_tile tile, i
     p->row_tiles = part_row_tiles(piece, tile);
     p->y = piece->y;
     p->out = piece->out;
+    if (piece->out == TILE_OUT_SLICES) {
+        p->out = LINEAR_F32;
+        p->slice_step = piece->T * w->N;
+        p->times[0] = 1.0f;
+    }
     if (piece->experts) {
         p->tiles = piece->experts->tiles;
         p->n_tiles = piece->experts->n_tiles;
@@ -261,15 +267,50 @@ int64_t cuda_linear_scratch(const backend_limits *l)
     return linear_partial_bytes(limit_rows(l));
 }
 
+/* Whether slices may wait for the norm behind this call: they do when they would meet in memory
+ * anyway, and the blocks that met there would be what everyone waits for. */
+static bool can_leave_slices(const cuda_backend *cb, const linear_piece *p)
+{
+    pick_tile tile = tile_of(cb, p, nullptr);
+    pick_split split = cuda_pick_split(p->w->N, p->w->K, false);
+    return cb->sm == 90 && p->out == LINEAR_ADD && tile.kernel == PICK_STREAM &&
+           cuda_pick_is_split(part_groups(p, tile), split.slices, tile) &&
+           split.slices <= WAITING_SLICES && p->T <= WAITING_ROWS && p->w->N % 4 == 0 &&
+           split.slices * p->T * p->w->N * 4 <= linear_partial_bytes(p->T);
+}
+
+/* A call whose slices' sums wait, in the scratch, for the norm behind it. */
+static status run_leaving(cuda_backend *cb, linear_piece *p, float *h)
+{
+    int64_t N = p->w->N;
+    float *sums = scratch_at<float>(cb, 0);
+    p->y = sums;
+    p->out = TILE_OUT_SLICES;
+    TRY(linear_run(cb, p, 1, nullptr, nullptr));
+    waiting_sums left = {};
+    left.h = h;
+    left.N = N;
+    left.T = p->T;
+    left.sums = sums;
+    left.times = ldexpf(1.0f, p->w->layout);
+    left.slices = cuda_pick_split(N, p->w->K, false).slices;
+    cb->waiting.sums = left;
+    return ERR_OK;
+}
+
 status cuda_linear(backend *b, const linear_args *a)
 {
     cuda_backend *cb = cuda_of(b);
     if (a->T == 0 || a->n_parts == 0) return cb->broken;
+    TRY(cuda_settle(cb)); /* a call for some parts of an op may come behind another */
     TRY(cuda_need(cb, "linear", linear_partial_bytes(a->T)));
     linear_piece pieces[OPS_PARTS_MAX];
     for (int i = 0; i < a->n_parts; i++) {
         pieces[i] = linear_piece{a->part[i].w, nullptr,          buf_of<bf16>(a->x), a->T,
                                  nullptr,      a->part[i].y.ptr, a->part[i].out};
+    }
+    if (a->n_parts == 1 && can_leave_slices(cb, &pieces[0])) {
+        return run_leaving(cb, &pieces[0], buf_of<float>(a->part[0].y));
     }
     return linear_run(cb, pieces, a->n_parts, nullptr, scratch_at<float>(cb, 0));
 }

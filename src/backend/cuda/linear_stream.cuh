@@ -6,17 +6,20 @@
 #include "backend/cuda/linear_tile.cuh"
 #include "backend/cuda/weight_ahead.cuh"
 
-/* Bricks of weights that a lane has under way; divides a slice (cuda_pick_split). Of 32 rows the
- * sums take the registers of the others. */
+/* Bricks of weights that a lane has under way; divides a slice (cuda_pick_split) and X_BRICKS. A
+ * warp waits about a microsecond for memory, so its speed is this number; of more rows the sums
+ * take the registers of the others. */
 __host__ __device__ constexpr int stream_ahead(int bits, int nt)
 {
-    return bits >= 8 || nt == 4 ? 2 : 4;
+    if (bits == DEQUANT_BF16 || nt == 4) return 2;
+    if (nt == 1) return bits <= 4 ? 8 : 4;
+    return bits == 8 ? 2 : 4;
 }
 
 template <int NT> struct stream_shape {
     static constexpr int BLOCKS = 4; /* 16-output blocks of a tile, one a warp */
     static constexpr int COLUMNS = 8 * NT, THREADS = 128;
-    static constexpr int PER_PROCESSOR = NT == 1 ? 6 : 5; /* blocks; for registers */
+    static constexpr int PER_PROCESSOR = 5;          /* blocks; for registers */
     static constexpr int X_BRICKS = NT <= 2 ? 8 : 4; /* of x in one of the two shared buffers */
     static constexpr int BRICK_BYTES = COLUMNS * TILE_X_ROW_BYTES;
     static constexpr int CHUNK_BYTES = X_BRICKS * BRICK_BYTES;
@@ -305,7 +308,7 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
         }
     }
     if (!a.is_light) ahead_fetch(a.ahead);
-    if (p.is_split) {
+    if (p.is_split && p.slice_step == 0) {
         if (!tile_merge<S::THREADS, NT>(tile_flat(total), a, p, job.tile, job.slice)) return;
     }
     if (p.out == TILE_OUT_SWIGLU) {
@@ -313,7 +316,7 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
         stream_hand_up<NT>(total[0], up, reinterpret_cast<float4 *>(shared));
         if (warp < S::BLOCKS / 2) tile_store<NT>(total[0], up, p, block, 0, rows);
     } else {
-        tile_store<NT>(total[0], nullptr, p, block, 0, rows);
+        tile_store<NT>(total[0], nullptr, p, block, 0, rows, job.slice * p.slice_step);
     }
 }
 

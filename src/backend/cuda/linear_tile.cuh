@@ -211,12 +211,12 @@ __device__ static inline void tile_step(float (&acc)[2][NT][4], const uint8_t *s
     }
 }
 
-/* Write the finished sums of one 16-output block, for the 8 NT columns from `column` on. With
- * `up` they are a gate's, and up's are its own. */
+/* Write the finished sums of one 16-output block, for the 8 NT columns from `column` on, `skip`
+ * values behind their place. With `up` they are a gate's, and up's are its own. */
 template <int NT>
 __device__ static inline void tile_store(const float (&sum)[NT][4], const float (*up)[4],
                                          const tile_part &p, int64_t block, int column,
-                                         tile_rows rows)
+                                         tile_rows rows, int64_t skip = 0)
 {
     int lane = threadIdx.x & 31;
     int64_t n = block * PICK_BRICK_N + (lane >> 2);
@@ -228,7 +228,7 @@ __device__ static inline void tile_store(const float (&sum)[NT][4], const float 
         if (at >= rows.count) break; /* columns ascend */
         int64_t row = rows.begin + at;
         if (p.y_row) row = p.y_row[row];
-        int64_t to = row * p.N + n;
+        int64_t to = row * p.N + n + skip;
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             if (n + r * 8 >= p.N) continue;

@@ -14,8 +14,11 @@
 #include "backend/cuda/cuda_priv.h"
 #include "backend/cuda/weight_ahead_priv.h"
 
-/* Beyond linear_out: y act = silu(gate) * up, of a pair. */
-enum { TILE_OUT_SWIGLU = LINEAR_ADD + 1 };
+/* Beyond linear_out. */
+enum {
+    TILE_OUT_SWIGLU = LINEAR_ADD + 1, /* y act = silu(gate) * up, of a pair */
+    TILE_OUT_SLICES,                  /* y f32 [slices, T, N]: each slice's sums, not times 2^k */
+};
 
 /* Rows begin .. begin+count-1 of the sorted rows, all of one expert. */
 typedef struct {
@@ -38,6 +41,9 @@ typedef struct {
     int row_tiles; /* tiles of rows */
     void *y;       /* rows of N values of the type that `out` says */
     int out;       /* linear_out or TILE_OUT_SWIGLU */
+    /* Floats of y from one slice's sums to the next: they are left there, one below the other, for
+     * the op behind (waiting.cuh). 0: slices are added here. */
+    int64_t slice_step;
     /* Experts: the tiles of rows are `tiles` (those from *n_tiles on are idle). Sorted row i reads
      * row x_row[i] of x (not with PICK_WIDE) and writes row y_row[i] of y (NULL: i itself).
      * Otherwise all NULL and rows are cut as they come. */

@@ -8,6 +8,7 @@
 #include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/linear_tile_priv.h"
 #include "backend/cuda/reduce.cuh"
+#include "backend/cuda/waiting.cuh"
 
 enum {
     /* Rows of one pass: enough to fill tiles of 256 experts, without a product of T x K x E
@@ -328,6 +329,27 @@ static status run_down(cuda_backend *cb, const moe_pass *s)
     return linear_run(cb, &pieces[1], 1, nullptr, partial);
 }
 
+/* The last step of few rows waits for the norm behind it (waiting.cuh). */
+static bool can_leave_products(const cuda_backend *cb, const moe_ffn_args *a)
+{
+    return cb->sm == 90 && a->T <= WAITING_ROWS && a->E % 4 == 0;
+}
+
+static void leave_products(cuda_backend *cb, const moe_pass *s)
+{
+    const moe_ffn_args *a = s->a;
+    waiting_sums left = {};
+    left.h = buf_of<float>(a->h);
+    left.N = a->E;
+    left.T = a->T;
+    left.product = scratch_at<float>(cb, s->m.product);
+    left.w = buf_of<float>(a->w);
+    left.K = a->K;
+    left.shared = a->s_gate ? scratch_at<float>(cb, s->m.s_product) : nullptr;
+    left.gate = scratch_at<float>(cb, s->m.s_gate);
+    cb->waiting.sums = left;
+}
+
 status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
 {
     cuda_backend *cb = cuda_of(b);
@@ -347,6 +369,10 @@ status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
         TRY(sort_uses(cb, &s, buf_of<int32_t>(a->ids) + int64_t(t) * a->K));
         TRY(run_gate_up(cb, &s));
         TRY(run_down(cb, &s));
+        if (can_leave_products(cb, a)) {
+            leave_products(cb, &s);
+            return cb->broken;
+        }
         launch_early(
             cb->sm == 90, moe_sum_kernel,
             dim3(div_up(a->E, static_cast<int>(MOE_SUM_THREADS)), s.T), MOE_SUM_THREADS, 0,

@@ -1,0 +1,38 @@
+/* cluster: blocks that run at the same time, see each other's shared memory and can meet (sm_90).
+ * On older devices nobody calls these. */
+#ifndef RIPTIDE_BACKEND_CUDA_CLUSTER_CUH
+#define RIPTIDE_BACKEND_CUDA_CLUSTER_CUH
+
+#include "backend/cuda/vec_load.cuh"
+
+/* All threads of all blocks of the cluster: what was written before cluster_arrive is seen behind
+ * cluster_wait. Before the first word is sent both must have been called once: a block may not
+ * have begun. */
+__device__ static inline void cluster_arrive()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+__device__ static inline void cluster_wait()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+/* v to the word of block `block` of the cluster that lies where `at` lies in this one. */
+__device__ static inline void cluster_send(float *at, int block, float v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t to;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(to)
+                 : "r"(shared_address(at)), "r"(block));
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
+#else
+    (void)at, (void)block, (void)v;
+#endif
+}
+
+#endif
