@@ -287,7 +287,8 @@ TEST(a_prompt_has_the_bits_of_its_slices)
     b->ops->close(b);
 }
 
-/* 16 rows behind 40,000 positions, split and folded, and against double. */
+/* 16 rows behind 40,000 positions, split, folded, and at the end of a prompt of 400; and against
+ * double. */
 TEST(a_long_history_is_right_either_way)
 {
     uint64_t seed = test_seed();
@@ -300,6 +301,9 @@ TEST(a_long_history_is_right_either_way)
         device_cache a = cache_put(split, &h), c = cache_put(fold, &h);
         uint16_t *x = attend(split, &h, &a, 40000, 16), *y = attend(fold, &h, &c, 40000, 16);
         assert_memory_equal(x, y, 16 * 24 * 256 * 2);
+        uint16_t *z = attend(split, &h, &a, 40016 - 400, 400);
+        assert_memory_equal(x, z + (400 - 16) * 24 * 256, 16 * 24 * 256 * 2);
+        free(z);
         double want[256];
         attend_double(&h, 40007, 13, want);
         double d = distance(x + (7 * 24 + 13) * 256, want, 256);

@@ -1,5 +1,6 @@
 /* Paged attention (ops.h:attn_args): one arithmetic for 1 row and for a prompt. */
 #include "backend/cuda/attn_priv.cuh"
+#include "backend/cuda/attn_wide.cuh"
 #include "backend/cuda/cuda_check.cuh"
 
 template <int D, kv_format F, int MT, int MG, int NW, bool Q_IN_REGS>
@@ -20,13 +21,25 @@ static status attn_launch(cuda_backend *cb, const attn_params &p, const attn_pla
     return CUDA_LAUNCHED(cb);
 }
 
+template <kv_format F>
+static status attn_launch_wide(cuda_backend *cb, const attn_params &p, const attn_plan &plan)
+{
+    using S = attn_wide_shape;
+    auto kernel = attn_wide_kernel<F>;
+    CUDA_TRY(cb,
+             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::BYTES));
+    kernel<<<dim3(p.G, plan.n_tiles), S::THREADS, S::BYTES, cb->stream>>>(p);
+    return CUDA_LAUNCHED(cb);
+}
+
 /* Narrow tiles only where the models need them: D 256 with a cache that decode uses; elsewhere
  * surplus blocks end at once. Queries stay in registers where that was faster
  * (bench/notes_cuda_attn.md). */
 template <int D, kv_format F>
 static status attn_launch_tile(cuda_backend *cb, const attn_params &p, const attn_plan &plan)
 {
-    if constexpr (D == 256 && F != KV_F32) {
+    if constexpr (D == attn_wide_shape::D && F != KV_F32) {
+        if (plan.m_tiles == 8) return attn_launch_wide<F>(cb, p, plan);
         if (plan.is_folded && plan.m_tiles == 2)
             return attn_launch<D, F, 1, 2, 4, true>(cb, p, plan);
         if (!plan.is_folded) {
@@ -57,8 +70,10 @@ extern "C" status cuda_attn(backend *b, const attn_args *a)
     cuda_backend *cb = cuda_of(b);
     const ops_rows *r = &a->rows;
     if (r->T < 1 || r->L < 1) return cb->broken;
+    bool has_wide = cb->sm == 90 && a->D == attn_wide_shape::D && a->kv.format != KV_F32 &&
+                    cb->smem_block_max >= attn_wide_shape::BYTES;
     attn_plan plan = attn_pick(r->T, r->L, r->max_rows, r->max_len, a->G, a->H / a->G, a->D,
-                               cb->scratch.n_bytes - 256);
+                               has_wide, cb->scratch.n_bytes - 256);
     attn_params p = {};
     p.q = buf_of<bf16>(a->q);
     p.qg = buf_of<bf16>(a->qg);

@@ -39,6 +39,13 @@ ATTN_FN int attn_segment_of(int pos)
     return 88 + (pos - 32768) / 1024;
 }
 
+/* Whether a segment begins at pos, a multiple of OPS_BLOCK. */
+ATTN_FN bool attn_segment_is_begin(int pos)
+{
+    int size = pos < 2048 ? 128 : pos < 8192 ? 256 : pos < 32768 ? 512 : 1024;
+    return (pos & (size - 1)) == 0;
+}
+
 enum {
     ATTN_TILE_ROWS = 64,  /* (row, head) pairs of a tile at most: four m16 tiles */
     ATTN_SPLIT_MAX = 320, /* segments that the merge of a split run has room for */
@@ -46,16 +53,18 @@ enum {
 
 /* How to run a call.
  *   split   a block a segment; partial results pass through scratch, a second kernel merges
- *   folded  a block runs all segments of its tile and merges them in registers */
+ *   folded  a block runs all segments of its tile and merges them in registers, or in shared
+ *           memory where it is wide */
 typedef struct {
     bool is_folded;
-    int m_tiles;    /* m16 tiles of a block: 1 to 4, folded 2 or 4 */
+    int m_tiles;    /* m16 tiles of a block: 1 to 4, folded 2, 4, or 8: attn_wide.cuh */
     int n_tiles;    /* upper bound of tiles over all lanes */
     int n_segments; /* segments below max_len */
 } attn_plan;
 
-/* R = H / G query heads share a KV head. T, L, max_rows, max_len as in ops_rows. */
-attn_plan attn_pick(int T, int L, int max_rows, int64_t max_len, int G, int R, int D,
+/* R = H / G query heads share a KV head. T, L, max_rows, max_len as in ops_rows. has_wide: this
+ * device, head size and format have the wide kernel. */
+attn_plan attn_pick(int T, int L, int max_rows, int64_t max_len, int G, int R, int D, bool has_wide,
                     int64_t scratch_bytes);
 
 /* Scratch of a split run: a (max, sum) pair and D sums for each (row, head, segment). */

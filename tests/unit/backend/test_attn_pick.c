@@ -39,7 +39,7 @@ TEST(the_longest_context_has_room_in_the_merge)
 
 TEST(decode_is_split_and_takes_one_m_tile)
 {
-    attn_plan p = attn_pick(1, 1, 1, 24576, 4, 6, 256, PLENTY);
+    attn_plan p = attn_pick(1, 1, 1, 24576, 4, 6, 256, false, PLENTY);
     assert_false(p.is_folded);
     assert_int_equal(p.m_tiles, 1);
     assert_int_equal(p.n_tiles, 1);
@@ -48,8 +48,8 @@ TEST(decode_is_split_and_takes_one_m_tile)
 
 TEST(verify_takes_wide_tiles_only_where_they_fill_the_chip)
 {
-    attn_plan near = attn_pick(8, 1, 8, 512, 4, 6, 256, PLENTY);
-    attn_plan far = attn_pick(8, 1, 8, 32768, 4, 6, 256, PLENTY);
+    attn_plan near = attn_pick(8, 1, 8, 512, 4, 6, 256, false, PLENTY);
+    attn_plan far = attn_pick(8, 1, 8, 32768, 4, 6, 256, false, PLENTY);
     assert_false(near.is_folded || far.is_folded);
     assert_int_equal(near.m_tiles, 1);
     assert_int_equal(near.n_tiles, 3);
@@ -59,17 +59,37 @@ TEST(verify_takes_wide_tiles_only_where_they_fill_the_chip)
 
 TEST(a_prompt_that_fills_the_chip_is_folded)
 {
-    attn_plan p = attn_pick(2048, 1, 2048, 2048, 4, 6, 256, PLENTY);
+    attn_plan p = attn_pick(2048, 1, 2048, 2048, 4, 6, 256, false, PLENTY);
     assert_true(p.is_folded);
     assert_int_equal(p.m_tiles, 4);
     assert_int_equal(p.n_tiles, 2048 * 6 / 64);
 }
 
+TEST(a_long_prompt_takes_the_wide_kernel_where_there_is_one)
+{
+    attn_plan p = attn_pick(2048, 1, 2048, 32768, 4, 6, 256, true, PLENTY);
+    assert_true(p.is_folded);
+    assert_int_equal(p.m_tiles, 8);
+    assert_int_equal(p.n_tiles, 2048 * 6 / 128);
+    assert_int_equal(attn_pick(2048, 1, 2048, 32768, 4, 6, 256, false, PLENTY).m_tiles, 4);
+    /* Few rows, or lanes of few rows, leave wide tiles empty. */
+    assert_int_equal(attn_pick(256, 1, 256, 32768, 4, 6, 256, true, 0).m_tiles, 4);
+    assert_int_equal(attn_pick(1024, 64, 16, 32768, 4, 6, 256, true, 0).m_tiles, 4);
+}
+
+TEST(a_segment_begins_where_its_begin_says)
+{
+    for (int s = 0, pos = 0; pos < LAST; pos += 64) {
+        if (pos == attn_segment_begin(s + 1)) s++;
+        assert_int_equal(attn_segment_is_begin(pos), pos == attn_segment_begin(s));
+    }
+}
+
 TEST(what_does_not_fit_the_scratch_is_folded)
 {
     int64_t need = attn_split_bytes(16 * 24, attn_segment_of(39999) + 1, 256);
-    assert_false(attn_pick(16, 1, 16, 40000, 4, 6, 256, need).is_folded);
-    attn_plan p = attn_pick(16, 1, 16, 40000, 4, 6, 256, need - 1);
+    assert_false(attn_pick(16, 1, 16, 40000, 4, 6, 256, false, need).is_folded);
+    attn_plan p = attn_pick(16, 1, 16, 40000, 4, 6, 256, false, need - 1);
     assert_true(p.is_folded);
     assert_int_equal(p.m_tiles, 2);
 }
@@ -87,7 +107,7 @@ TEST(tiles_suffice_for_every_cut_into_lanes)
             if (rows[l] > most) most = rows[l];
         }
         int64_t scratch = test_random(&s) % 2 ? PLENTY : 0;
-        attn_plan p = attn_pick(T + 2, L, most, 5000, 2, R, 256, scratch);
+        attn_plan p = attn_pick(T + 2, L, most, 5000, 2, R, 256, test_random(&s) % 2, scratch);
         int tiles = 0;
         for (int l = 0; l < L; l++) tiles += (rows[l] * R + p.m_tiles * 16 - 1) / (p.m_tiles * 16);
         assert_true(tiles <= p.n_tiles);
