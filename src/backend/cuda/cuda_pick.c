@@ -52,6 +52,25 @@ pick_tile cuda_pick_experts_tile(int sm, int bits, int64_t T)
     return tile;
 }
 
+/* What T rows take: rounds of blocks times the rows of each. */
+static int64_t rounds_rows(int64_t T, int64_t n_groups, int n_sms, int columns)
+{
+    return round_up_div(n_groups * round_up_div(T, columns), n_sms) * columns;
+}
+
+pick_tile cuda_pick_rounds(pick_tile tile, int bits, int64_t T, int64_t n_groups, int n_sms)
+{
+    /* The width that prompts have; fewer tiles than that may be split over K instead. */
+    if (tile.kernel != PICK_WIDE || tile.columns != 128 || bits != 4) return tile;
+    pick_tile narrow = {tile.kernel, PICK_ROUNDS_COLUMNS, tile.outputs};
+    int64_t n_tiles = n_groups * round_up_div(T, narrow.columns);
+    if (n_tiles <= cuda_pick_split_tiles_max(narrow)) return tile;
+    int64_t wide_rows = rounds_rows(T, n_groups, n_sms, tile.columns);
+    int64_t narrow_rows = rounds_rows(T, n_groups, n_sms, narrow.columns);
+    /* Weights are widened once a tile of rows: narrower ones must save a tenth to be worth it. */
+    return narrow_rows * 10 <= wide_rows * 9 ? narrow : tile;
+}
+
 int cuda_pick_split_tiles_max(pick_tile tile)
 {
     int n = PICK_SLICE_FLOATS / (tile.columns * tile.outputs);

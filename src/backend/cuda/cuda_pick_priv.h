@@ -58,6 +58,11 @@ pick_tile cuda_pick_tile(int sm, int bits, int64_t T);
 /* For experts with T rows each on average: many tiles have fewer rows, or more. */
 pick_tile cuda_pick_experts_tile(int sm, int bits, int64_t T);
 
+/* `tile` of a launch of T rows and n_groups tiles of outputs on n_sms processors, or narrower tiles
+ * of rows where those leave fewer processors idle in the last round of blocks. */
+enum { PICK_ROUNDS_COLUMNS = 112 };
+pick_tile cuda_pick_rounds(pick_tile tile, int bits, int64_t T, int64_t n_groups, int n_sms);
+
 /* Whether one block per slice pays (partial sums pass through memory), or a block should run all
  * slices of its tile itself: n_tiles blocks without a split. */
 bool cuda_pick_is_split(int64_t n_tiles, int slices, pick_tile tile);

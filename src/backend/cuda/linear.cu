@@ -164,6 +164,10 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
     t.counters = buf_of<uint32_t>(cb->counters);
     int64_t n_tiles = 0, partial = 0, blocks = 0;
     int counters = 0;
+    if (n == 1 && !pieces[0]->experts) {
+        tile = cuda_pick_rounds(tile, linear_weight_bits(w), pieces[0]->T,
+                                part_groups(pieces[0], tile), cb->n_sms);
+    }
     tile_launch l = {};
     l.tile = tile;
     l.is_early = cb->sm == 90;

@@ -48,6 +48,9 @@ template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, b
             if (t.columns == 128) return wide_choice<BITS, 128>(has_slices);
         }
         if constexpr (BITS == 4) {
+            if (t.columns == PICK_ROUNDS_COLUMNS) {
+                return wide_choice<BITS, PICK_ROUNDS_COLUMNS>(has_slices);
+            }
             if (t.columns == 96) { /* experts alone, which have one slice */
                 using S = wide_shape<BITS, 96, false>;
                 return {nullptr, linear_wide_kernel<BITS, 96, false>, S::THREADS, S::SHARED};
@@ -91,6 +94,9 @@ template <int BITS> cudaError_t linear_tile_open(int sm)
         if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_tile(sm, BITS, T));
         if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_experts_tile(sm, BITS, T));
         if (r != cudaSuccess) return r;
+    }
+    if (sm == 90 && BITS == 4) {
+        return choice_open<BITS>({PICK_WIDE, PICK_ROUNDS_COLUMNS, 2 * PICK_GROUP_N});
     }
     return cudaSuccess;
 }

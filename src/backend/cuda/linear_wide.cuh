@@ -21,7 +21,7 @@ template <int BITS, int COLUMNS_, bool HAS_SLICES> struct wide_shape {
     /* x starts on 1024 bytes in every stage: the swizzle counts rows from there. */
     static constexpr int STAGE = (X_BYTES + BLOCKS * BRICK + 1023) / 1024 * 1024;
     /* Fours of a block's sums that stay in registers: all there is room for. */
-    static constexpr int KEPT = HAS_SLICES && COLUMNS > 64 ? 4 : NT;
+    static constexpr int KEPT = HAS_SLICES && COLUMNS > 64 ? (COLUMNS > 112 ? 4 : 6) : NT;
     static constexpr int SUM_BYTES = COMPUTE * 2 * (NT - KEPT) * 16;
     static constexpr int BARRIER_BYTES = 128;
     /* Two blocks of a processor when a block is small. */
@@ -273,6 +273,53 @@ __device__ static inline void wide_leave(const float (&sum)[S::NT][4], const flo
     __syncwarp(); /* read before the next block of outputs is written */
 }
 
+/* Outputs in f32: a warp's 16 of the rows, four n-tiles at a time. Rows' numbers and what is to be
+ * added to are asked for together: one by one, each would wait for memory behind the store before
+ * it. */
+template <int NT, bool ADDS>
+__device__ static inline void wide_leave_f32(const float (&sum)[NT][4], const tile_part &p,
+                                             int64_t block, tile_rows rows)
+{
+    int lane = threadIdx.x & 31, column = (lane & 3) * 2;
+    int64_t n = block * PICK_BRICK_N + (lane >> 2);
+    float *y = static_cast<float *>(p.y) + n;
+    bool on[2] = {n < p.N, n + 8 < p.N};
+#pragma unroll
+    for (int from = 0; from < NT; from += 4) {
+        int row[4][2];
+        float old[4][4];
+#pragma unroll
+        for (int i = 0; i < 4 && from + i < NT; i++)
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                int at = (from + i) * 8 + column + c;
+                row[i][c] = rows.begin + at;
+                if (at >= rows.count)
+                    row[i][c] = -1;
+                else if (p.y_row)
+                    row[i][c] = p.y_row[row[i][c]];
+            }
+        if (ADDS) {
+#pragma unroll
+            for (int i = 0; i < 4 && from + i < NT; i++)
+#pragma unroll
+                for (int q = 0; q < 4; q++) {
+                    old[i][q] = 0.0f;
+                    if (row[i][q & 1] >= 0 && on[q >> 1])
+                        old[i][q] = y[row[i][q & 1] * p.N + (q >> 1) * 8];
+                }
+        }
+#pragma unroll
+        for (int i = 0; i < 4 && from + i < NT; i++)
+#pragma unroll
+            for (int q = 0; q < 4; q++) {
+                float s = sum[from + i][q] * p.times[0];
+                if (ADDS) s = old[i][q] + s;
+                if (row[i][q & 1] >= 0 && on[q >> 1]) y[row[i][q & 1] * p.N + (q >> 1) * 8] = s;
+            }
+    }
+}
+
 /* A computing warp's work, up to the outputs. */
 template <int BITS, class S, bool HAS_SLICES>
 __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_args &a,
@@ -301,13 +348,21 @@ __device__ static inline void wide_finish(const wide_shared<S> &s, const tile_ar
         }
         return;
     }
-    tile_store_two<S::NT>(sum, p, block0, block1, 0, job.rows);
+    if (p.out == LINEAR_ADD) {
+        wide_leave_f32<S::NT, true>(sum[0], p, block0, job.rows);
+        wide_leave_f32<S::NT, true>(sum[1], p, block1, job.rows);
+    } else if (p.out == LINEAR_F32) {
+        wide_leave_f32<S::NT, false>(sum[0], p, block0, job.rows);
+        wide_leave_f32<S::NT, false>(sum[1], p, block1, job.rows);
+    } else {
+        tile_store_two<S::NT>(sum, p, block0, block1, 0, job.rows);
+    }
 }
 #endif
 
 /* linear_wide_kernel: one slice, or all slices, of a tile of 256 outputs.
  *
- * Does     what linear_tile_kernel does, for 32, 64, 96 or 128 rows, on sm_90
+ * Does     what linear_tile_kernel does, for 32, 64, 96, 112 or 128 rows, on sm_90
  * Grid     tiles of rows x tiles along N (x slices where split), of all parts; block 288 or 384:
  *          warps 0 to 7 compute, warp 8 copies
  * Shared   stages of a brick of 16 output blocks and of x; sums of earlier slices

@@ -83,6 +83,28 @@ TEST(tiles_hold_the_rows_of_a_call_up_to_what_the_kernel_has_room_for)
     }
 }
 
+TEST(narrower_tiles_of_rows_are_taken_where_they_save_a_round)
+{
+    enum { SMS = 132 };
+    pick_tile t = cuda_pick_tile(90, 4, 2048);
+    /* 5,120 outputs: 320 tiles are 3 rounds of 128 rows, 380 are 3 of 112. */
+    assert_int_equal(cuda_pick_rounds(t, 4, 2048, 20, SMS).columns, PICK_ROUNDS_COLUMNS);
+    assert_int_equal(cuda_pick_rounds(t, 4, 4096, 20, SMS).columns, 128);
+    assert_int_equal(cuda_pick_rounds(t, 4, 2048, 136, SMS).columns, 128);
+    assert_int_equal(cuda_pick_rounds(t, 4, 2048, 8, SMS).columns, 128);
+    assert_int_equal(cuda_pick_rounds(t, 4, 128, 20, SMS).columns, 128); /* split over K */
+    assert_int_equal(cuda_pick_rounds(cuda_pick_tile(90, 8, 2048), 8, 2048, 20, SMS).columns, 64);
+    assert_int_equal(cuda_pick_rounds(cuda_pick_tile(80, 4, 2048), 4, 2048, 20, SMS).columns, 128);
+    for (int64_t T = 1; T <= 3000; T++)
+        for (int groups = 1; groups <= 140; groups += 3) {
+            pick_tile wide = cuda_pick_tile(90, 4, T);
+            pick_tile u = cuda_pick_rounds(wide, 4, T, groups, SMS);
+            if (u.columns == wide.columns) continue;
+            int64_t most = (T + u.columns - 1) / u.columns * groups;
+            assert_false(cuda_pick_is_split(most, 2, u));
+        }
+}
+
 TEST(partial_sums_of_any_split_launch_fit_in_the_room_that_is_kept)
 {
     for (int64_t T = 1; T <= 256; T *= 2) {
