@@ -59,6 +59,8 @@ static void put_row(json_writer *w, const replay_row *r)
     json_int(w, r->n_cached);
     json_key(w, "first_token_ms");
     json_double(w, r->first_ms);
+    json_key(w, "append_cost");
+    json_double(w, r->cost);
     json_key(w, "new_tokens");
     json_int(w, r->n_new);
     json_key(w, "decode_tokens_per_second");

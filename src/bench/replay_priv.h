@@ -41,7 +41,8 @@ typedef struct {
     double first_ms;  /* from submit to the first token */
     double decode_ms; /* from the first token to the last */
     double per_cycle; /* tokens */
-    uint64_t output;  /* hash of the ids */
+    double cost;     /* of an append: first_ms over what new tokens and a block take cold; else 0 */
+    uint64_t output; /* hash of the ids */
 } replay_row;
 
 typedef struct {

@@ -142,13 +142,13 @@ static status run_session(replay *p, uint64_t *last, err *e)
 /* What was asked for after the warm-up, against the cold prompt that it came to. */
 static void judge(replay_record *out, const replay_curve *c, double cold_ms)
 {
-    const replay_row *rows = out->rows;
+    replay_row *rows = out->rows;
     double ratios[REPLAY_APPENDS] = {0};
     for (int i = 1; i <= REPLAY_APPENDS; i++) {
         double end = (double)rows[i].n_prompt;
         double begin = (double)(rows[i - 1].n_prompt + rows[i - 1].n_new - OPS_BLOCK);
         double ms = replay_curve_at(c, end) - replay_curve_at(c, begin);
-        if (ms > 0) ratios[i - 1] = rows[i].first_ms / ms;
+        if (ms > 0) ratios[i - 1] = rows[i].cost = rows[i].first_ms / ms;
     }
     qsort(ratios, REPLAY_APPENDS, sizeof *ratios, bench_by_value);
     out->append_median = ratios[REPLAY_APPENDS / 2];

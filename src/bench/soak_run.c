@@ -179,14 +179,25 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
+/* Time since the last call. A process that was held (SIGSTOP, a machine asleep) was not at work: of
+ * a long pause only a second counts. */
+static double awake_s(int64_t *last_ns)
+{
+    int64_t now = clock_ns();
+    double s = (double)(now - *last_ns) * 1e-9;
+    *last_ns = now;
+    return s < 1 ? s : 1;
+}
+
 /* The clients' work; returns when it is over and nothing is under way, or something is stuck. */
 static status run_clients(soak *k, err *e)
 {
     const soak_request *r = k->r;
     *e = (err){0}; /* what opening has left there */
-    int64_t start_ns = clock_ns(), told_ns = start_ns, since_ns = start_ns, last_done = 0;
+    int64_t last_ns = clock_ns(), last_done = 0;
+    double s = 0, told_s = 0, done_s = 0; /* of this work; when it last told, and saw one done */
     for (bool is_over = false;; nap()) {
-        double s = clock_ms_since(start_ns) / 1000;
+        s += awake_s(&last_ns);
         double part = r->seconds > 0 ? s / r->seconds
                                      : (double)k->out->n_done / (double)r->n_requests;
         is_over = is_over || part >= 1;
@@ -194,16 +205,16 @@ static status run_clients(soak *k, err *e)
         if (e->code != ERR_OK) return e->code;
         if (part < 0.2) k->out->rss_early = resident();
         if (is_over && n_busy == 0) break;
-        if (k->out->n_done != last_done) since_ns = clock_ns();
+        if (k->out->n_done != last_done) done_s = s;
         last_done = k->out->n_done;
-        if (clock_ms_since(since_ns) > STUCK_S * 1000) {
+        if (s - done_s > STUCK_S) {
             k->out->n_stuck = n_busy;
             break;
         }
-        if (!r->on_second || clock_ms_since(told_ns) < 10000) continue;
+        if (!r->on_second || s - told_s < 10) continue;
         engine_counters c = engine_stats(k->en);
         r->on_second(&c, resident());
-        told_ns = clock_ns();
+        told_s = s;
     }
     k->out->rss_late = resident();
     return ERR_OK;

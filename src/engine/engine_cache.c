@@ -147,7 +147,8 @@ bool engine_cache_should_wait(engine *e, sequence *s)
     sequence *ahead = NULL;
     for (int i = 0; i < e->opt.n_lanes; i++) {
         sequence *lane = e->lanes[i];
-        if (!sequence_is_prefilling(lane)) continue;
+        /* Nobody waits for what is less urgent: that may come late. */
+        if (!sequence_is_prefilling(lane) || lane->req->priority < r->priority) continue;
         int n = common_blocks(lane->req, r);
         if ((int64_t)n * OPS_BLOCK < lane->pos || n <= best) continue;
         best = n;

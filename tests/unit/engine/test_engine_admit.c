@@ -211,6 +211,25 @@ TEST(the_more_urgent_goes_first)
     engine_close(en);
 }
 
+/* A prompt waits for what it shares with one under way, but not when that one is less urgent. */
+TEST(the_more_urgent_does_not_wait_for_a_less_urgent_prefix)
+{
+    static run_result first, second;
+    for (int priority = 0; priority < 2; priority++) {
+        engine_options o = mini(2);
+        engine *en = run_open(&o);
+        run_submit(en, ask(1, 400, 2), &first);
+        assert_true(engine_step(en));
+        engine_request q = ask(1, 400, 2);
+        q.priority = priority;
+        run_submit(en, q, &second);
+        run_all(en);
+        run_expect_same(&second.choice[0], &first.choice[0], "the same prompt");
+        assert_int_equal(engine_stats(en).cache.waits, 1 - priority);
+        engine_close(en);
+    }
+}
+
 /* Shorter prompts pass a longer one by, but by no more work than its own. */
 TEST(a_long_prompt_is_overtaken_by_no_more_than_its_own_work)
 {
