@@ -177,7 +177,7 @@ static status find_draft(const engine_flags *f, arena *a, const char *model, con
 }
 
 static status parse_count(const char *text, const char *word, int word_value, int min, int max,
-                          const char *flag, int *out, err *e)
+                          const char *flag, const char *words, int *out, err *e)
 {
     int64_t n;
     if (strcmp(text, word) == 0) {
@@ -185,7 +185,7 @@ static status parse_count(const char *text, const char *word, int word_value, in
         return ERR_OK;
     }
     if (!str_to_int64(str_from(text), &n) || n < min || n > max)
-        return err_set(e, ERR_INVALID, flag, -1, "\"%s\": want %s or %d to %d", text, word, min,
+        return err_set(e, ERR_INVALID, flag, -1, "\"%s\": want %s or %d to %d", text, words, min,
                        max);
     *out = (int)n;
     return ERR_OK;
@@ -206,10 +206,10 @@ status engine_flags_resolve(const engine_flags *f, arena *a, engine_options *o, 
     TRY(engine_flags_find_model(f, a, &out.model, e));
     TRY(find_draft(f, a, out.model, &out.draft, e));
     TRY(parse_count(f->draft_rows, "auto", ENGINE_ROWS_AUTO, 0, DRAFT_ROWS_MAX, "--draft-rows",
-                    &out.draft_rows, e));
+                    "auto", &out.draft_rows, e));
     if (strcmp(f->prefill_rows, "auto") != 0)
         TRY(parse_count(f->prefill_rows, "all", PREFILL_ALL, 1, PREFILL_ALL, "--prefill-rows",
-                        &out.prefill_rows, e));
+                        "auto, all", &out.prefill_rows, e));
     out.kv = strcmp(f->kv_format, "int8") == 0   ? ENGINE_KV_INT8
              : strcmp(f->kv_format, "bf16") == 0 ? ENGINE_KV_BF16
                                                  : ENGINE_KV_F32;

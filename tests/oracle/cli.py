@@ -326,6 +326,7 @@ def _(tmp):
             (2, "--nope", ("run", "--nope")),
             (2, "temperature", ("run", "--temperature", "7", "--ids", "1")),
             (1, "--draft-rows", ("run", "--draft-rows", "99", "--ids", "1")),
+            (1, "want auto, all or 1 to", ("run", "--prefill-rows", "0", "--ids", "1")),
             (1, "no such file", ("run", "--model", "/nowhere/at-all", "--ids", "1")),
             (1, "config.json", ("run", "--model", tmp, "--ids", "1")),
             (1, "not a token id", ("run", "--ids", "1,x")),
