@@ -194,7 +194,7 @@ static float sum_of_groups(const cpu_backend *c, dtype type, const uint8_t *file
 
 TEST(own_forms_of_blocks_have_the_bits_of_their_groups)
 {
-    enum { N = 99, K = 768, ROWS = 7 };
+    enum { N = 99, K = 768, ROWS = 21 };
     static const struct {
         dtype type;
         panel_kind kind;
