@@ -1,7 +1,8 @@
 #!/bin/sh
 # fuzz_run.sh BUILD SECONDS: runs each fuzz target of BUILD over its corpus for SECONDS, two at a
-# time. What it finds on the way is kept in BUILD/corpus, inputs that crash in BUILD/crashes. Fails
-# when any does.
+# time: tests/fuzz/corpus, written by hand, and tests/fuzz/found, what long runs of some targets came
+# to (ten minutes each, merged). What it finds on the way is kept in BUILD/corpus, inputs that crash
+# in BUILD/crashes. Fails when any does.
 set -u
 build=$1
 seconds=$2
@@ -14,7 +15,15 @@ run_target() {
         echo "not ok $name has no corpus in $seeds"
         return
     fi
-    mkdir -p "$build/corpus/$name" "$build/crashes"
+    if [ ! -d "$build/corpus/$name" ]; then
+        mkdir -p "$build/corpus/$name"
+        found=tests/fuzz/found/${name#fuzz_}.tar.gz
+        if [ -e "$found" ] && ! tar -xzf "$found" -C "$build/corpus/$name"; then
+            echo "not ok $name cannot unpack $found"
+            return
+        fi
+    fi
+    mkdir -p "$build/crashes"
     log=$build/$name.log
     # What earlier runs found must still pass, then new inputs are made for the given time.
     if "$build/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
