@@ -36,14 +36,9 @@ V16_FN void amx_block_panels(const lin_tile *t, int P, panel_kind kind)
     const int64_t share = n_bytes / per_block;
     const bool has_zero = lin_block_zero(kind) != 0;
     const v16 minus_zero = v16_set1(-(float)lin_block_zero(kind));
-    _Alignas(64) uint8_t spread[TILE_PANELS][64 * PANEL_N];
     lin_scale_block scales[TILE_PANELS];
-    amx_sums sums[2][AMX_STEPS];
-    amx_rows x[AMX_STEPS];
-    for (int r = 0; r < t->n_rows; r++) {
-        if (r % AMX_ROWS == 0) x[r / AMX_ROWS] = amx_rows_at(t, r);
-        for (int p = 0; p < P; p++) v16_store(t->out + (r * TILE_PANELS + p) * PANEL_N, v16_zero());
-    }
+    amx_run run;
+    amx_begin(t, P, &run);
     for (int64_t i = 0; i <= n; i++) {
         v16 s[TILE_PANELS], o[TILE_PANELS];
         const uint8_t *codes[TILE_PANELS];
@@ -56,18 +51,8 @@ V16_FN void amx_block_panels(const lin_tile *t, int P, panel_kind kind)
         }
         for (int p = 0; p < P && i < n; p++)
             codes[p] = amx_group_codes(kind, t->panel[p] + i / per_block * n_bytes, group,
-                                       (int)(i % per_block), spread[p]);
-        AMX_IN_ORDER();
-        if (i < n) _tile_loadd(AMX_CODES_0, codes[0], 64);
-        if (i < n && P == 2) _tile_loadd(AMX_CODES_1, codes[1], 64);
-        for (int r = 0, step = 0; r < t->n_rows; r += AMX_ROWS, step++) {
-            if (i < n) amx_products(t, P, group, i, r, x[step], &sums[i % 2][step]);
-            if (i > 0) amx_add(t, P, i - 1, r, s, o, &sums[(i - 1) % 2][step]);
-        }
-        for (int p = 0; p < P; p++) {
-            const uint8_t *next = t->next[p] && i < n ? t->next[p] + i * share : NULL;
-            for (int64_t c = 0; next && c < share; c += 64) __builtin_prefetch(next + c, 0, 2);
-        }
+                                       (int)(i % per_block), run.spread[p]);
+        amx_step(t, P, group, i, n, &run, codes, s, o, share);
     }
 }
 

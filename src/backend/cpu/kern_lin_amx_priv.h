@@ -49,18 +49,16 @@ static void amx_configure(int group)
 
 /* What a block looks like to the loops below. */
 typedef struct {
-    int bits, group, head, biases;
+    int head, biases;
     int64_t bytes, n;
     bool is_f32, has_zero;
     v16 minus_zero;
 } amx_block;
 
-V16_FN amx_block amx_block_of(const lin_tile *t, int bits)
+V16_FN amx_block amx_block_of(const lin_tile *t)
 {
     const panel_format f = t->format;
-    return (amx_block){.bits = bits,
-                       .group = f.group,
-                       .head = panel_head_bytes(f),
+    return (amx_block){.head = panel_head_bytes(f),
                        .biases = panel_scale_bytes(f),
                        .bytes = panel_block_bytes(f),
                        .n = t->K / f.group,
@@ -159,46 +157,56 @@ V16_FN void amx_add(const lin_tile *t, int P, int64_t i, int r0, const v16 *s, c
     }
 }
 
-/* Codes of a block to the registers. */
-V16_FN void amx_load_codes(const lin_tile *t, const amx_block *b, int P, int64_t i,
-                           uint8_t spread[TILE_PANELS][64 * PANEL_N])
-{
-    const uint8_t *codes[TILE_PANELS];
-    for (int p = 0; p < P; p++)
-        codes[p] = amx_codes(t->panel[p] + i * b->bytes + b->head, b->bits, b->group, spread[p]);
-    AMX_IN_ORDER();
-    _tile_loadd(AMX_CODES_0, codes[0], 64);
-    if (P == 2) _tile_loadd(AMX_CODES_1, codes[1], 64);
-}
-
-/* The products of a block are under way while the block before is added up: what a tile
- * instruction has written can be read only some hundred cycles later. */
-V16_FN void amx_panels(const lin_tile *t, int P, int bits, int group)
-{
-    _Alignas(64) uint8_t spread[TILE_PANELS][64 * PANEL_N];
-    amx_sums sums[2][AMX_STEPS];
+/* The state of a tile: block i's products are under way while those of i - 1 are added up, since
+ * what a tile instruction has written can be read only some hundred cycles later. */
+typedef struct {
     amx_rows x[AMX_STEPS];
-    const amx_block b = amx_block_of(t, bits);
+    amx_sums sums[2][AMX_STEPS];
+    _Alignas(64) uint8_t spread[TILE_PANELS][64 * PANEL_N];
+} amx_run;
+
+V16_FN void amx_begin(const lin_tile *t, int P, amx_run *run)
+{
     for (int r = 0; r < t->n_rows; r++) {
-        if (r % AMX_ROWS == 0) x[r / AMX_ROWS] = amx_rows_at(t, r);
+        if (r % AMX_ROWS == 0) run->x[r / AMX_ROWS] = amx_rows_at(t, r);
         for (int p = 0; p < P; p++) v16_store(t->out + (r * TILE_PANELS + p) * PANEL_N, v16_zero());
     }
+}
+
+/* Step i of n + 1: block i begins, by its codes, and block i - 1 ends, by its scales s and offsets
+ * o. n_bytes of the next tile's panels are fetched, a block's share. */
+V16_FN void amx_step(const lin_tile *t, int P, int group, int64_t i, int64_t n, amx_run *run,
+                     const uint8_t *const *codes, const v16 *s, const v16 *o, int64_t n_bytes)
+{
+    AMX_IN_ORDER();
+    if (i < n) _tile_loadd(AMX_CODES_0, codes[0], 64);
+    if (i < n && P == 2) _tile_loadd(AMX_CODES_1, codes[1], 64);
+    for (int r = 0, step = 0; r < t->n_rows; r += AMX_ROWS, step++) {
+        if (i < n) amx_products(t, P, group, i, r, run->x[step], &run->sums[i % 2][step]);
+        if (i > 0) amx_add(t, P, i - 1, r, s, o, &run->sums[(i - 1) % 2][step]);
+    }
+    for (int p = 0; p < P; p++) {
+        const uint8_t *next = t->next[p] && i < n ? t->next[p] + i * n_bytes : NULL;
+        for (int64_t c = 0; next && c < n_bytes; c += 64) __builtin_prefetch(next + c, 0, 2);
+    }
+}
+
+V16_FN void amx_panels(const lin_tile *t, int P, int bits, int group)
+{
+    const amx_block b = amx_block_of(t);
+    amx_run run;
+    amx_begin(t, P, &run);
     for (int64_t i = 0; i <= b.n; i++) {
         v16 s[TILE_PANELS], o[TILE_PANELS];
+        const uint8_t *codes[TILE_PANELS];
         for (int p = 0; p < P && i > 0; p++) {
             const uint8_t *at = t->panel[p] + (i - 1) * b.bytes;
             s[p] = lin_scales(at, b.is_f32);
             o[p] = b.has_zero ? v16_mul(s[p], b.minus_zero) : lin_scales(at + b.biases, b.is_f32);
         }
-        if (i < b.n) amx_load_codes(t, &b, P, i, spread);
-        for (int r = 0, step = 0; r < t->n_rows; r += AMX_ROWS, step++) {
-            if (i < b.n) amx_products(t, P, group, i, r, x[step], &sums[i % 2][step]);
-            if (i > 0) amx_add(t, P, i - 1, r, s, o, &sums[(i - 1) % 2][step]);
-        }
-        for (int p = 0; p < P; p++) {
-            const uint8_t *next = t->next[p] && i < b.n ? t->next[p] + i * b.bytes : NULL;
-            for (int64_t c = 0; next && c < b.bytes; c += 64) __builtin_prefetch(next + c, 0, 2);
-        }
+        for (int p = 0; p < P && i < b.n; p++)
+            codes[p] = amx_codes(t->panel[p] + i * b.bytes + b.head, bits, group, run.spread[p]);
+        amx_step(t, P, group, i, b.n, &run, codes, s, o, b.bytes);
     }
 }
 
