@@ -38,14 +38,13 @@ static int64_t read_fully(int fd, char *out, size_t n)
     return (int64_t)got;
 }
 
-static bool write_fully(int fd, const char *bytes, size_t n)
+bool file_write_fd(int fd, str content)
 {
-    while (n > 0) {
-        ssize_t w = write(fd, bytes, n);
+    while (content.len > 0) {
+        ssize_t w = write(fd, content.ptr, content.len);
         if (w < 0 && errno == EINTR) continue;
         if (w < 0) return false;
-        bytes += w;
-        n -= (size_t)w;
+        content = str_skip(content, (size_t)w);
     }
     return true;
 }
@@ -170,7 +169,7 @@ static status write_beside(const char *beside, const char *path, str content, er
 {
     int fd = open_retry(beside, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (fd < 0) return fail_io(e, path, "cannot create a file beside it");
-    bool is_good = write_fully(fd, content.ptr, content.len) && fsync(fd) == 0;
+    bool is_good = file_write_fd(fd, content) && fsync(fd) == 0;
     int first = errno;
     if (close(fd) != 0 && is_good) {
         is_good = false;

@@ -23,6 +23,8 @@ status file_read_stdin(arena *a, int64_t max_bytes, str *out, err *e);
 
 /* Write beside, flush, rename. */
 status file_write(const char *path, str content, err *e);
+/* All of it to an open file, behind what was written last. False: errno says why. */
+bool file_write_fd(int fd, str content);
 
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);

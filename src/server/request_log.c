@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "server/listen_priv.h"
@@ -21,18 +22,6 @@ void request_log_close(request_log *l)
 {
     if (l->fd >= 0) close(l->fd);
     l->fd = -1;
-}
-
-/* 0, or what went wrong. */
-static int write_all(int fd, str bytes)
-{
-    while (bytes.len > 0) {
-        ssize_t n = write(fd, bytes.ptr, bytes.len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno;
-        bytes = str_skip(bytes, (size_t)n);
-    }
-    return 0;
 }
 
 static str target_of(const http_head *h)
@@ -62,7 +51,7 @@ void request_log_keep(request_log *l, const conn *c)
     json_string(&w, conn_body(c));
     json_close_object(&w);
     buf_put_byte(&line, '\n');
-    int r = line.failed ? ENOMEM : write_all(l->fd, buf_str(&line));
+    int r = line.failed ? ENOMEM : file_write_fd(l->fd, buf_str(&line)) ? 0 : errno;
     buf_fini(&line);
     if (r == 0) return;
     log_event(LOG_WARN, "request_log_ends", "request=%s why=\"%s\"", c->request_id, strerror(r));
