@@ -88,6 +88,31 @@ static void put_low(const uint8_t *q, int n, uint8_t *out)
         put(out, (four(q + k) & 0x0f0f0f0f) | (four(q + k + 4) & 0x0f0f0f0f) << 4);
 }
 
+/* n bytes of the file whose halves are codes of two places: those of the low halves to lane n of
+ * runs from `low` on, the others from `high` on. */
+static void put_halves(const uint8_t *from, int n, uint8_t *low, uint8_t *high)
+{
+    for (int i = 0; i < n; i += 8, low += 64, high += 64) {
+        uint32_t a = four(from + i), b = four(from + i + 4);
+        put(low, (a & 0x0f0f0f0f) | (b & 0x0f0f0f0f) << 4);
+        put(high, (a >> 4 & 0x0f0f0f0f) | (b & 0xf0f0f0f0));
+    }
+}
+
+/* Codes that are half bytes in the file, without a stop on the way: 8 codes of a row are a line of
+ * the panel. A pair of Q4_K's groups shares 32 bytes, the two halves of a group of Q4_0 share 16.
+ */
+static void put_plain4(panel_kind kind, const uint8_t *from, uint8_t *out)
+{
+    if (kind == PANEL_Q4_K) {
+        for (int i = 0; i < 4; i++)
+            put_halves(from + 16 + 32 * i, 32, out + 512 * i, out + 512 * i + 256);
+        return;
+    }
+    for (int g = 0; g < 2; g++)
+        put_halves(from + 18 * g + 2, 16, out + 256 * g, out + 256 * g + 128);
+}
+
 /* The fifth bits of groups of 32, or the fifth and sixth of groups of 16, in a u32 each. */
 static void put_high(const uint8_t *q, int n, int n_bits, uint8_t *out)
 {
@@ -109,15 +134,18 @@ void cpu_block_row(const tensor *t, panel_kind kind, int64_t row, int64_t n, uin
     int64_t file_bytes = block_row_bytes(t->type, size);
     const uint8_t *from = (const uint8_t *)t->data +
                           tensor_file_row(t, row) * block_row_bytes(t->type, K);
+    const bool is_plain4 = kind == PANEL_Q4_0 || kind == PANEL_Q4_K;
     if (kind == PANEL_IQ4_NL || kind == PANEL_IQ4_XS)
         iq4_indices(from, K, kind, codes);
-    else
+    else if (!is_plain4)
         block_affine_row(t->type, from, K, codes, groups,
                          groups + K / block_affine_of(t->type).group);
     for (int64_t k = 0; k < K; k += size, from += file_bytes, codes += size) {
         uint8_t *block = panel + tensor_our_column(t, k) / size * n_bytes;
         put_scales(kind, from, n, block);
-        if (kind == PANEL_Q8_0)
+        if (is_plain4)
+            put_plain4(kind, from, block + head + 4 * n);
+        else if (kind == PANEL_Q8_0)
             for (int i = 0; i < size; i += 4) put(block + head + 16 * i + 4 * n, four(codes + i));
         else
             put_low(codes, size, block + head + 4 * n);
