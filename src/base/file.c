@@ -90,6 +90,13 @@ void file_map_forget(const file_map *m, int64_t offset, int64_t n_bytes)
         madvise((void *)(uintptr_t)(m->ptr + offset), (size_t)(end - offset), MADV_DONTNEED);
 }
 
+void file_expect(const void *p, int64_t n_bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p / page * page;
+    if (n_bytes > 0)
+        (void)madvise((void *)from, (uintptr_t)p + (size_t)n_bytes - from, MADV_WILLNEED);
+}
+
 static status fail_size(err *e, const char *name, int64_t max_bytes)
 {
     return err_set(e, ERR_LIMIT, name, -1, "larger than %lld bytes", (long long)max_bytes);

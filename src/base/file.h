@@ -15,6 +15,9 @@ status file_map_open(file_map *m, const char *path, err *e);
 void file_map_close(file_map *m);
 /* Tell the kernel that [offset, offset + n) is not needed again soon: its pages may be dropped. */
 void file_map_forget(const file_map *m, int64_t offset, int64_t n_bytes);
+/* Tell the kernel that [p, p + n_bytes) of a mapping is read soon: it begins to fetch what is not
+ * in memory, and does not wait for it. */
+void file_expect(const void *p, int64_t n_bytes);
 
 /* The whole file, terminated, in the arena. LIMIT when it is larger than max_bytes. */
 status file_read(arena *a, const char *path, int64_t max_bytes, str *out, err *e);

@@ -80,6 +80,7 @@ static status open_weight(draft_loader *ld, const char *name, weight_use use, in
 {
     tensor t;
     TRY(weights_get(ld->files, name, 2, (int64_t[]){N, K}, &t, ld->e));
+    if (use != WEIGHT_TABLE) weights_expect(&t);
     bool quantise = ld->d->be->quantises_drafts && use == WEIGHT_LINEAR && dtype_is_float(t.type) &&
                     K % DRAFT_GROUP == 0;
     if (quantise)

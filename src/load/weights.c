@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 
 static status count_tensor(void *ctx, const arch_tensor *t, err *e)
@@ -147,6 +148,21 @@ const char *weights_file(const weights *w, const char *name)
 {
     const weights_item *it = find_item(w, name);
     return it ? it->path : w->files.dir;
+}
+
+void weights_expect(const tensor *t)
+{
+    if (t->slice_stride) {
+        for (int64_t i = 0; i < t->shape[0]; i++) {
+            tensor s = tensor_slice(t, i);
+            weights_expect(&s);
+        }
+        return;
+    }
+    file_expect(t->data, t->n_bytes);
+    if (t->type != DTYPE_AFFINE) return;
+    file_expect(t->scales, part_bytes(t) / 2);
+    file_expect(t->biases, part_bytes(t) / 2);
 }
 
 static void forget_range(const weights *w, const void *p, int64_t n_bytes)

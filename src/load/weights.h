@@ -35,6 +35,9 @@ const char *weights_name(const weights *w, int i, const tensor **t);
 int64_t weights_bytes(const weights *w);
 /* The file that holds a tensor (for messages), borrowed. */
 const char *weights_file(const weights *w, const char *name);
+/* Have the pages of a tensor fetched, all at once: reading it then waits only for what is not there
+ * yet. */
+void weights_expect(const tensor *t);
 /* Drop the mapped pages of a tensor from memory after its content was copied elsewhere. */
 void weights_forget(const weights *w, const tensor *t);
 

@@ -92,6 +92,7 @@ static status load_weight(model *m, const char *name, weight_use use, int n_dims
 {
     tensor t;
     TRY(weights_get(m->files->weights, name, n_dims, shape, &t, e));
+    if (use != WEIGHT_TABLE) weights_expect(&t);
     TRY(m->be->ops->weight_open(m->be, &t, use, out, e));
     m->bytes.weights += out->n_bytes;
     if (out->view.data == NULL) weights_forget(m->files->weights, &t);

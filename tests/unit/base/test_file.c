@@ -79,6 +79,22 @@ TEST(forget_leaves_the_content_readable)
     file_map_close(&m);
 }
 
+TEST(what_is_expected_is_read_as_before)
+{
+    enum { N = 100000 };
+    static char bytes[N];
+    for (int i = 0; i < N; i++) bytes[i] = (char)(i * 5);
+    err e;
+    file_map m;
+    CHECK_OK(file_map_open(&m, with_content("expect", bytes, N), &e), &e);
+    file_expect(m.ptr, N);
+    file_expect(m.ptr + 5000, 50);
+    file_expect(m.ptr + N - 1, 1);
+    file_expect(m.ptr, 0);
+    assert_memory_equal(m.ptr, bytes, N);
+    file_map_close(&m);
+}
+
 TEST(read_gives_the_whole_file_terminated)
 {
     err e;

@@ -81,7 +81,7 @@ TEST(get_checks_the_shape_and_names_file_and_tensor)
     end(&b);
 }
 
-TEST(forgotten_tensors_can_be_read_again)
+TEST(expected_and_forgotten_tensors_can_be_read_again)
 {
     bench b;
     begin(&b, (fixture_spec){.is_moe = true, .experts = FIXTURE_FUSED}, false);
@@ -90,7 +90,9 @@ TEST(forgotten_tensors_can_be_read_again)
     for (int i = 0; i < weights_count(b.w); i++) {
         const tensor *t;
         weights_name(b.w, i, &t);
+        weights_expect(t);
         weights_forget(b.w, t);
+        weights_expect(t);
     }
     check_all(&b, N_MOE, false);
     end(&b);
