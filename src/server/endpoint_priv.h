@@ -17,7 +17,7 @@ void endpoint_model(server *s, conn *c);            /* GET /v1/models/NAME */
 void endpoint_chat_completions(server *s, conn *c); /* POST /v1/chat/completions */
 void endpoint_completions(server *s, conn *c);      /* POST /v1/completions */
 void endpoint_responses(server *s, conn *c);        /* POST /v1/responses */
-void endpoint_get_response(server *s, conn *c);     /* GET /v1/responses/ID */
+void endpoint_get_response(server *s, conn *c);     /* GET /v1/responses/ID, …/input_items */
 void endpoint_delete_response(server *s, conn *c);  /* DELETE /v1/responses/ID */
 void endpoint_messages(server *s, conn *c);         /* POST /v1/messages */
 void endpoint_count_tokens(server *s, conn *c);     /* POST /v1/messages/count_tokens */

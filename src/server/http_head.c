@@ -37,7 +37,8 @@ int http_head_count(const http_head *h, const char *name)
     return n;
 }
 
-str http_head_path(const http_head *h)
+/* The target from its path on. */
+static str from_path(const http_head *h)
 {
     /* A head that could not be kept for want of memory has less text than it counted. */
     str target = buf_str(&h->text);
@@ -47,9 +48,22 @@ str http_head_path(const http_head *h)
         int64_t slash = str_find(target, STR("/"), (size_t)scheme + 3);
         target = slash < 0 ? STR("/") : str_skip(target, (size_t)slash);
     }
-    for (size_t i = 0; i < target.len; i++)
-        if (target.ptr[i] == '?' || target.ptr[i] == '#') return str_slice(target, 0, i);
-    return target;
+    int64_t fragment = str_find(target, STR("#"), 0);
+    return fragment < 0 ? target : str_slice(target, 0, (size_t)fragment);
+}
+
+str http_head_path(const http_head *h)
+{
+    str target = from_path(h);
+    int64_t query = str_find(target, STR("?"), 0);
+    return query < 0 ? target : str_slice(target, 0, (size_t)query);
+}
+
+str http_head_query(const http_head *h)
+{
+    str target = from_path(h);
+    int64_t query = str_find(target, STR("?"), 0);
+    return query < 0 ? STR("") : str_skip(target, (size_t)query + 1);
 }
 
 static int hex_digit(char c)

@@ -49,6 +49,9 @@ int http_head_count(const http_head *h, const char *name);
  * target (http://host/path) the part behind the authority. Empty when there is none. Borrows h. */
 str http_head_path(const http_head *h);
 
+/* What stands behind the "?" of the target, still percent-encoded; empty without one. Borrows h. */
+str http_head_query(const http_head *h);
+
 /* Append the percent-decoded text; false (out as before) when an escape is not two hex digits. */
 bool http_decode_path(str path, buf *out);
 

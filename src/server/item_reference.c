@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "server/input_items_priv.h"
+
 enum { ITEMS_DEPTH = 130, RESPONSE_ID_MAX = 80 };
 
 /* The items of one response, which often has several of those that are named. */
@@ -19,7 +21,8 @@ static bool is_reference(const json *item)
     return json_is(item, JSON_OBJECT) && str_is(type, "item_reference");
 }
 
-/* An item's id says of which response it is: KIND_X_N is the N-th of resp_X. False: not ours. */
+/* An item's id says of which response it is: KIND_X_N is the N-th of resp_X
+ * (KIND_X_inN of its input). False: not ours. */
 static bool read_response_id(str id, char *out)
 {
     int64_t first = str_find(id, STR("_"), 0);
@@ -50,13 +53,20 @@ static status open_response(shelf *f, const char *id, err *e)
 static status find_item(shelf *f, str id, const json **out, err *e)
 {
     char response[RESPONSE_ID_MAX];
-    str own;
+    buf own;
+    int i = 0;
     *out = NULL;
     if (!read_response_id(id, response)) return ERR_OK;
     TRY(open_response(f, response, e));
-    for (const json *v = f->items ? f->items->first : NULL; v; v = v->next)
-        if (json_to_str(json_get(v, "id"), &own) && str_equal(own, id)) *out = v;
-    return ERR_OK;
+    buf_init(&own);
+    for (const json *v = f->items ? f->items->first : NULL; v; v = v->next, i++) {
+        own.len = 0; /* a failure stays */
+        input_items_put_id(&own, str_from(response), v, i);
+        if (str_equal(buf_str(&own), id)) *out = v;
+    }
+    bool has_failed = own.failed;
+    buf_fini(&own);
+    return has_failed ? err_set(e, ERR_NOMEM, "input", -1, "an item's id") : ERR_OK;
 }
 
 /* A copy of an array or object whose members are copies too, so that each can be another. */

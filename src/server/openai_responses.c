@@ -1,13 +1,18 @@
-/* POST /v1/responses, GET and DELETE /v1/responses/ID. */
+/* POST /v1/responses, GET and DELETE /v1/responses/ID, GET /v1/responses/ID/input_items. */
 #include "base/log.h"
 #include "server/endpoint_priv.h"
 #include "server/fields_priv.h"
+#include "server/input_items_priv.h"
 #include "server/item_reference_priv.h"
 #include "server/responses_output_priv.h"
 #include "server/route_priv.h"
 #include "server/sse_priv.h"
 
-enum { ITEMS_DEPTH = 130 }; /* of a stored conversation: a request's depth and its own array */
+enum {
+    ITEMS_DEPTH = 130, /* of a stored conversation: a request's depth and its own array */
+    LIST_BYTES =
+        64 << 20, /* for reading one to list it, on the loop's thread: a tenth of a second */
+};
 
 static void set_unknown(api_error *a, int http, const char *code, const char *param, str id)
 {
@@ -127,18 +132,68 @@ void endpoint_responses(server *s, conn *c)
     generation_begin(s, c, &responses);
 }
 
+static void reply_unknown(conn *c, str id)
+{
+    api_error a;
+    set_unknown(&a, 404, "not_found", NULL, id);
+    conn_reply_error(c, &a, NULL);
+}
+
+/* The page as text; the conversation of a response is its input and, at the end, its output. */
+static status list_input(str id, str response, str conversation, const input_items_page *page,
+                         arena *a, buf *out, err *e)
+{
+    const json *stored, *items;
+    TRY(json_parse(a, response, "stored response", ITEMS_DEPTH, 0, &stored, e));
+    TRY(json_parse(a, conversation, "stored items", ITEMS_DEPTH, 0, &items, e));
+    const json *output = json_get(stored, "output");
+    return input_items_put(out, id, items, items->n - (output ? output->n : 0), page, a, e);
+}
+
+static void reply_input_items(server *s, conn *c, str id)
+{
+    buf response, items, list;
+    input_items_page page;
+    arena a;
+    api_error failure = {0};
+    err e = {0};
+    buf_init(&response);
+    buf_init(&items);
+    buf_init(&list);
+    arena_init(&a, LIST_BYTES);
+    status st = input_items_parse(http_head_query(conn_head(c)), &page, &e);
+    if (st == ERR_OK && !response_store_get(&s->responses, id, &response, &items))
+        set_unknown(&failure, 404, "not_found", NULL, id);
+    else if (st == ERR_OK && (response.failed || items.failed))
+        st = err_set(&e, ERR_NOMEM, "input_items", -1, "copy");
+    else if (st == ERR_OK)
+        st = list_input(id, buf_str(&response), buf_str(&items), &page, &a, &list, &e);
+    if (st != ERR_OK) api_error_from(&failure, &e);
+    if (failure.http)
+        conn_reply_error(c, &failure, NULL);
+    else
+        conn_reply_buf(c, 200, NULL, &list);
+    arena_fini(&a);
+    input_items_page_fini(&page);
+    buf_fini(&list);
+    buf_fini(&items);
+    buf_fini(&response);
+}
+
 void endpoint_get_response(server *s, conn *c)
 {
+    const str below = STR("/input_items");
     buf response;
     str id = route_rest(c->route, http_head_path(conn_head(c)));
-    buf_init(&response);
-    if (response_store_get(&s->responses, id, &response, NULL)) {
-        conn_reply_buf(c, 200, NULL, &response);
-    } else {
-        api_error a;
-        set_unknown(&a, 404, "not_found", NULL, id);
-        conn_reply_error(c, &a, NULL);
+    if (str_ends(id, below)) {
+        reply_input_items(s, c, str_slice(id, 0, id.len - below.len));
+        return;
     }
+    buf_init(&response);
+    if (response_store_get(&s->responses, id, &response, NULL))
+        conn_reply_buf(c, 200, NULL, &response);
+    else
+        reply_unknown(c, id);
     buf_fini(&response);
 }
 
@@ -153,9 +208,7 @@ void endpoint_delete_response(server *s, conn *c)
         buf_put_c(&b, ",\"object\":\"response\",\"deleted\":true}");
         conn_reply_buf(c, 200, NULL, &b);
     } else {
-        api_error a;
-        set_unknown(&a, 404, "not_found", NULL, id);
-        conn_reply_error(c, &a, NULL);
+        reply_unknown(c, id);
     }
     buf_fini(&b);
 }

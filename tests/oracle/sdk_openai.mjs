@@ -258,7 +258,15 @@ await test('response_tool_round_trips', async () => {
   await assert.rejects(client.responses.retrieve(sent.id), OpenAI.NotFoundError);
   const again = await client.responses.retrieve(kept.id);
   assert.deepEqual(again.output, kept.output);
+  const listed = [];
+  for await (const item of client.responses.inputItems.list(kept.id, { limit: 2, order: 'asc' })) listed.push(item);
+  const own = ({ id, status, ...rest }) => rest;
+  assert.deepEqual(listed.map(own), [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: respond.input }] },
+    ...first.output.map(own), output]);
+  const newest = await client.responses.inputItems.list(kept.id, { limit: 1, after: listed.at(-1).id });
+  assert.deepEqual(newest.data, [listed.at(-2)]);
   await client.responses.delete(kept.id);
+  await assert.rejects(client.responses.inputItems.list(kept.id), OpenAI.NotFoundError);
   await assert.rejects(client.responses.retrieve(kept.id), OpenAI.NotFoundError);
   await assert.rejects(client.responses.create({ ...respond, previous_response_id: 'resp_none' }),
     (e) => e instanceof OpenAI.NotFoundError && e.code === 'previous_response_not_found');

@@ -16,6 +16,7 @@ const types = {
   ChatRequest: 'OpenAI.Chat.Completions.ChatCompletionCreateParams',
   Completion: 'OpenAI.Completions.Completion',
   Response: 'OpenAI.Responses.Response',
+  ResponseItemList: 'OpenAI.Responses.ResponseItemList',
   ResponseStreamEvent: 'OpenAI.Responses.ResponseStreamEvent',
   Model: 'OpenAI.Models.Model',
   Message: 'Anthropic.Messages.Message',
@@ -238,6 +239,7 @@ export function checkReply(at, code, text) {
   if (code >= 400) checkError(at, code, value);
   else if (at === '/v1/models') value.data.forEach((one) => check('Model', one));
   else if (at.startsWith('/v1/models/')) check('Model', value);
+  else if (/^\/v1\/responses\/.*\/input_items/.test(at)) check('ResponseItemList', value);
   else if (at.startsWith('/v1/responses/') && !value.deleted) check('Response', value);
   else if (replies[at]) check(replies[at], value);
 }

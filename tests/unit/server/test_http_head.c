@@ -42,6 +42,26 @@ TEST(the_path_ends_at_the_query)
     expect_path("/go/http://h/x", "/go/http://h/x");
 }
 
+static void expect_query(const char *target, const char *want)
+{
+    http_head h = make(target, NULL, 0);
+    str query = http_head_query(&h);
+    if (!str_is(query, want)) fail_msg("%s gives %.*s", target, STR_ARG(query));
+    http_head_fini(&h);
+}
+
+TEST(the_query_is_what_stands_behind_the_path)
+{
+    expect_query("/v1/messages?beta=true&a=?", "beta=true&a=?");
+    expect_query("/a?b#c?d", "b");
+    expect_query("/a#b?c", "");
+    expect_query("/?", "");
+    expect_query("/", "");
+    expect_query("http://h:1/a/b?c", "c");
+    expect_query("http://h?c", "");
+    expect_query("/a?u=http://h/x", "u=http://h/x");
+}
+
 TEST(fields_are_found_by_lower_case_name_and_the_first_counts)
 {
     const char *pairs[] = {"host", "a", "x", "1", "x", "2", "empty", ""};

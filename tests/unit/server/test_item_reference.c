@@ -82,6 +82,12 @@ TEST(an_item_that_is_not_there_is_named)
     end();
 }
 
+TEST(an_item_without_an_id_is_named_as_it_is_listed)
+{
+    expect("{'input':[{'type':'item_reference','id':'msg_a1_in0'}]}",
+           "{'input':[{'type':'message','content':'one'}]}");
+}
+
 TEST(without_memory_it_is_nomem)
 {
     begin();

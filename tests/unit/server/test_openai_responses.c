@@ -53,6 +53,40 @@ TEST(a_response_is_kept_until_it_is_deleted)
     serve_close(f);
 }
 
+/* The conversation that a response was made from, earlier turns of it too, newest first. */
+TEST(what_a_response_was_made_from_is_listed)
+{
+    char path[160], body[300];
+    serve_open(f, serve_options(), 1, 8, 1024);
+    assert_int_equal(ask("{'input':'What is 12 + 30?','temperature':0,'max_output_tokens':2}"),
+                     200);
+    str id = serve_text(serve_json(f), "id");
+    snprintf(body, sizeof body,
+             "{'previous_response_id':'%.*s','max_output_tokens':1,"
+             "'input':[{'role':'user','content':'More.'}]}",
+             STR_ARG(id));
+    snprintf(path, sizeof path, "/v1/responses/%.*s/input_items", STR_ARG(id));
+    assert_int_equal(serve_ask(f, "GET", path, NULL), 200);
+    const json *a = serve_json(f);
+    serve_expect_text(a, "object", "list");
+    assert_int_equal(serve_at(a, "data")->n, 1);
+    serve_expect_text(json_at(serve_at(a, "data"), 0), "role", "user");
+    assert_int_equal(ask(body), 200);
+    snprintf(path, sizeof path, "/v1/responses/%.*s/input_items?limit=2",
+             STR_ARG(serve_text(serve_json(f), "id")));
+    assert_int_equal(serve_ask(f, "GET", path, NULL), 200);
+    a = serve_json(f);
+    assert_int_equal(serve_at(a, "data")->n, 2);
+    assert_true(json_is(serve_at(a, "has_more"), JSON_TRUE));
+    serve_expect_text(json_at(serve_at(a, "data"), 0), "role", "user");
+    assert_true(
+        str_equal(serve_text(json_at(serve_at(a, "data"), 1), "id"), serve_text(a, "last_id")));
+    assert_int_equal(serve_ask(f, "GET", "/v1/responses/resp_no/input_items", NULL), 404);
+    assert_int_equal(serve_ask(f, "GET", "/v1/responses/resp_no/input_items?limit=x", NULL), 400);
+    serve_expect_text(serve_json(f), "error/param", "limit");
+    serve_close(f);
+}
+
 TEST(a_file_of_responses_outlives_the_server)
 {
     char folder[] = "/tmp/riptide-responses-XXXXXX", file[60], path[120], body[200];
