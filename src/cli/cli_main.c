@@ -14,7 +14,7 @@ typedef struct {
 } command;
 
 static const command commands[] = {
-    {"serve", server_command, "answer the OpenAI protocol over HTTP"},
+    {"serve", server_command, "answer the OpenAI and Anthropic protocols over HTTP"},
     {"run", command_run, "generate from a prompt, or chat without one"},
     {"logits", command_logits, "write logits and draft outputs of a prompt as safetensors"},
     {"tokenize", command_tokenize, "text to token ids"},
@@ -47,7 +47,8 @@ int main(int argc, char **argv)
         printf("riptide build %s\n", RIPTIDE_BUILD_ID);
         return 0;
     }
-    bool asked = strcmp(name, "--help") == 0 || strcmp(name, "help") == 0;
+    bool asked = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+                 strcmp(name, "help") == 0;
     if (argc > 1 && !asked) fprintf(stderr, "riptide: there is no command \"%s\"\n", name);
     print_usage(asked ? stdout : stderr);
     return asked ? 0 : 2;

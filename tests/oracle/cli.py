@@ -346,7 +346,9 @@ def _(tmp):
     for command in ("serve", "run", "logits", "tokenize", "template", "info"):
         code, out, err = call(command, "--help")
         assert code == 0 and "--model" in out + err, command
-    assert call("--help")[0] == 0 and call("--version")[1].startswith("riptide build ")
+    code, out, _ = call("--help")
+    assert code == 0 and call("-h") == (0, out, "") and call("help") == (0, out, "")
+    assert call("--version")[1].startswith("riptide build ")
 
 
 def main():
