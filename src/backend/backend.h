@@ -133,12 +133,18 @@ typedef struct {
 } backend_options;
 
 /* Returns  INVALID for an unknown name or threads that cannot be pinned, UNSUPPORTED when this
- * build or machine lacks it Owns     the caller closes with b->ops->close(b) */
+ * build or machine lacks it
+ * Owns     the caller closes with b->ops->close(b) */
 status backend_open(backend **b, const backend_options *o, err *e);
 
 /* Rows of a prompt's step that suit the backend of this name (NULL: as cpu): with fewer it loses
  * much of its speed, with more it gains little. */
 int backend_prefill_rows(const char *name);
+
+/* What weight_open of the backend of this name (NULL: as cpu) takes for a weight of one of GGUF's
+ * block types, for plans that are made without a backend; 0 where it reads the file's own bytes:
+ * ref does, and cpu when rows are looked up. Other types take about what they have in the file. */
+int64_t backend_block_bytes(const char *name, const tensor *t, weight_use use);
 
 /* "cpu, cuda, ref": what this build knows, for messages. */
 const char *backend_names(void);

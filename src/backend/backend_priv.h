@@ -16,6 +16,9 @@ status ref_backend_open(backend **b, const char *isa, const backend_options *o, 
 status cpu_backend_open(backend **b, const char *isa, const backend_options *o, err *e);
 status cuda_backend_open(backend **b, const char *isa, const backend_options *o, err *e);
 
+/* Of a weight of a block type: what cpu_weight_open takes for it. */
+int64_t cpu_block_bytes(const tensor *t, weight_use use);
+
 /* Tests: one more backend that can be opened by a name, of which `isa` is what follows its ':'. Not
  * while another thread opens one. */
 void backend_register(const char *name, status (*open)(backend **b, const char *isa,

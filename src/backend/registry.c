@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "backend/backend_priv.h"
+#include "backend/cuda/block_pack_priv.h"
 
 typedef struct {
     const char *name;
@@ -39,11 +40,25 @@ static const entry *find_entry(const char *name, size_t len)
     return NULL;
 }
 
+static bool is_named(const char *name, const char *start)
+{
+    return name && strncmp(name, start, strlen(start)) == 0;
+}
+
 /* bench/notes_cpu.md and notes_cuda.md: 27B on an H200 6,230 tokens/s with 512 rows, 8,440 with
  * 2,048 and 8,650 with 4,096. */
 int backend_prefill_rows(const char *name)
 {
-    return name && strncmp(name, "cuda", 4) == 0 ? 2048 : 512;
+    return is_named(name, "cuda") ? 2048 : 512;
+}
+
+int64_t backend_block_bytes(const char *name, const tensor *t, weight_use use)
+{
+    int64_t side, n_bytes;
+    if (!name || is_named(name, "cpu")) return cpu_block_bytes(t, use);
+    if (!is_named(name, "cuda")) return 0;
+    n_bytes = block_pack_bytes(t, use == WEIGHT_TABLE, &side);
+    return n_bytes + 2 * side;
 }
 
 const char *backend_names(void)

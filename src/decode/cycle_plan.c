@@ -3,7 +3,6 @@
 
 #include "decode/cycle_priv.h"
 #include "model/cells.h"
-#include "tensor/block.h"
 
 model_options cycle_size_model(cycle_options *o, const arch_target *target,
                                const arch_draft *drafter)
@@ -39,46 +38,23 @@ status cycle_plan(const cycle_options *o, const load_model *target, const load_m
     return model_plan(target, settings, act, bytes, e);
 }
 
-/* Bytes of a row that the cpu backend keeps in its type's own form, or 0 (cpu_block_panel.c). */
-static int64_t own_form_bytes(const tensor *t, int64_t K)
+/* What a backend takes beyond a file's bytes for weights of block types, which it keeps in a form
+ * of its own instead. The embedding is a table, which may stay in the file, and the head besides
+ * where that is tied to it. */
+static int64_t unpacked_bytes(const load_model *files, const char *backend_name)
 {
-    static const struct {
-        dtype type;
-        int block, bytes; /* of so many elements */
-    } kinds[] = {{DTYPE_Q4_0, 64, 36},    {DTYPE_IQ4_NL, 64, 36}, {DTYPE_Q8_0, 64, 68},
-                 {DTYPE_Q4_K, 256, 144},  {DTYPE_Q5_K, 256, 176}, {DTYPE_Q6_K, 256, 212},
-                 {DTYPE_IQ4_XS, 256, 140}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        int block = kinds[i].block;
-        bool cuts = t->heads.n != 0 && t->heads.in_columns && t->heads.size % block != 0;
-        if (t->type == kinds[i].type && K % block == 0 && !cuts) return K / block * kinds[i].bytes;
-    }
-    return 0;
-}
-
-/* What a backend takes beyond a file's bytes: blocks are kept as groups with f32 scales, on the cpu
- * 16 outputs at a time and in their own form where there are panels of it
- * (backend/cpu/cpu_panel_priv.h), on cuda 32 and always with biases
- * (backend/cuda/block_pack_priv.h). On the cpu the embedding stays in the file, and is kept as
- * groups besides where it is the head too; cuda has it as rows of groups, and again as the head. */
-static int64_t unpacked_bytes(const load_model *files, bool is_cuda)
-{
-    int64_t more = 0, panel = is_cuda ? 32 : 16;
+    int64_t more = 0;
     for (int i = 0; files->weights && i < weights_count(files->weights); i++) {
         const tensor *t;
         const char *name = weights_name(files->weights, i, &t);
+        if (!dtype_is_block(t->type) || t->n_dims < 2) continue;
+        weight_use use = t->n_dims == 3 ? WEIGHT_EXPERTS : WEIGHT_LINEAR;
         bool is_table = strcmp(name, "embed_tokens.weight") == 0;
-        bool is_panels = !is_table || files->target.is_tied;
-        if (!dtype_is_block(t->type) || (!is_panels && !is_cuda)) continue;
-        block_affine a = block_affine_of(t->type);
-        int64_t N = t->shape[t->n_dims - 2], K = t->shape[t->n_dims - 1];
-        int64_t X = t->n_dims == 3 ? t->shape[0] : 1, groups = K / a.group;
-        int64_t lane = K * a.bits / 8 + groups * 4 * (a.zero && !is_cuda ? 1 : 2);
-        int64_t own = is_cuda ? 0 : own_form_bytes(t, K);
-        if (own) lane = own;
-        if (is_panels) more += X * ((N + panel - 1) / panel * panel) * lane;
-        if (is_table && is_cuda) more += N * lane;
-        if (!is_table || is_cuda) more -= t->n_bytes;
+        int64_t table = is_table ? backend_block_bytes(backend_name, t, WEIGHT_TABLE) : 0;
+        int64_t matrix = 0;
+        if (!is_table || files->target.is_tied) matrix = backend_block_bytes(backend_name, t, use);
+        more += table + matrix;
+        if (is_table ? table > 0 : matrix > 0) more -= t->n_bytes;
     }
     return more;
 }
@@ -109,9 +85,7 @@ status cycle_plan_sizes(const cycle_options *o, const load_model *target, const 
         .is_host = be->memory_free == 0 && strncmp(be->name, "cuda", 4) != 0,
         .device_free = be->memory_free,
     };
-    bool is_cuda = strncmp(be->name, "cuda", 4) == 0;
-    if (is_cuda || strncmp(be->name, "cpu", 3) == 0)
-        out->weights += unpacked_bytes(target, is_cuda);
+    out->weights += unpacked_bytes(target, be->name);
     if (o->has_narrow_states && out->is_host) out->scratch += narrow_bytes(&target->target);
     if (!drafter) return ERR_OK;
     draft_options d = {o->n_slots, m.max_rows, out->context_blocks * OPS_BLOCK, o->draft_window};

@@ -4,6 +4,7 @@
  * element. */
 #include <string.h>
 
+#include "backend/backend_priv.h"
 #include "backend/cpu/cpu_priv.h"
 #include "base/mem.h"
 #include "tensor/block.h"
@@ -104,10 +105,9 @@ static dev_weight weight_of(const tensor *t, weight_use use, panel_format f)
     return w;
 }
 
-static status open_affine(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e)
+static panel_format choose_format(const tensor *t, weight_use use)
 {
-    cpu_backend *c = cpu_of(b);
-    cpu_chunk *chunk;
+    if (!keeps_groups(t)) return (panel_format){.kind = PANEL_F32};
     block_affine a = block_affine_of(t->type);
     panel_format f = {.group = a.group, .has_f32_scales = true, .zero = a.zero};
     bool keeps_f32 = use == WEIGHT_LINEAR && t->shape[t->n_dims - 2] <= F32_N;
@@ -116,11 +116,24 @@ static status open_affine(backend *b, const tensor *t, weight_use use, dev_weigh
     else
         f.kind = keeps_f32 ? PANEL_FQ8 : PANEL_Q8;
     if (!keeps_f32 && cpu_block_kind(t, &f.kind)) f.has_f32_scales = false;
+    return f;
+}
+
+int64_t cpu_block_bytes(const tensor *t, weight_use use)
+{
+    return use == WEIGHT_TABLE ? 0 : weight_of(t, use, choose_format(t, use)).n_bytes;
+}
+
+static status open_affine(backend *b, const tensor *t, weight_use use, dev_weight *out, err *e)
+{
+    cpu_backend *c = cpu_of(b);
+    cpu_chunk *chunk;
+    panel_format f = choose_format(t, use);
     dev_weight w = weight_of(t, use, f);
     affine_job j = {.from = t, .w = &w, .format = f};
     size_t n_workers = (size_t)c->n_workers, K = (size_t)w.K;
     j.codes = mem_new_array(n_workers, K);
-    j.groups = mem_new_array(n_workers, 2 * (K / (size_t)a.group) * sizeof(float));
+    j.groups = mem_new_array(n_workers, 2 * (K / (size_t)f.group) * sizeof(float));
     void *panels = j.codes && j.groups ? cpu_pool_take(&c->weights, w.n_bytes, &chunk) : NULL;
     status s = panels ? ERR_OK : fail_memory(t, e);
     if (panels) {

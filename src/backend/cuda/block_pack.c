@@ -14,6 +14,16 @@ bool block_is_packable(const tensor *t)
     return v->n == 0 || !v->in_columns || v->size % block_affine_of(t->type).group == 0;
 }
 
+int64_t block_pack_bytes(const tensor *t, bool is_table, int64_t *side)
+{
+    block_format f = block_format_of(t);
+    int64_t N = t->shape[t->n_dims - 2], K = t->shape[t->n_dims - 1];
+    int64_t X = t->n_dims == 3 ? t->shape[0] : 1;
+    *side = is_table ? N * f.n_groups * 4 : 0;
+    if (is_table) return N * K * f.bits / 8;
+    return X * ((N + BLOCK_PANEL_N - 1) / BLOCK_PANEL_N) * block_panel_bytes(&f);
+}
+
 /* The file's row of our row: its codes and groups, still in the file's order of columns. */
 static void read_row(const tensor *t, int64_t row, uint8_t *codes, float *groups)
 {

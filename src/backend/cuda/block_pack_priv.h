@@ -9,6 +9,7 @@
 #define RIPTIDE_BACKEND_CUDA_BLOCK_PACK_PRIV_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -96,6 +97,10 @@ BLOCK_FN void block_dot(const block_format *f, const uint8_t *panel, int lane, i
 block_format block_format_of(const tensor *t);
 /* Whether its groups stay whole in the program's order of columns. */
 bool block_is_packable(const tensor *t);
+
+/* Bytes of a weight as the device has it: of its panels; of a table, which becomes AFFINE rows, of
+ * their codes, with *side those of the scales and once more of the biases (else 0). */
+int64_t block_pack_bytes(const tensor *t, bool is_table, int64_t *side);
 
 /* Panel `panel` of [N, K] into out [block_panel_bytes]; outputs from N on become zeros.
  *

@@ -441,15 +441,6 @@ static status block_check(const tensor *t, weight_use use, err *e)
                    use == WEIGHT_TABLE ? " as a table" : ": its groups do not stay whole");
 }
 
-/* Bytes of a weight of a block type, as weight_bytes. */
-static int64_t block_bytes(const dev_weight *w, const tensor *t, int64_t *side)
-{
-    block_format f = block_format_of(t);
-    *side = w->use == WEIGHT_TABLE ? w->N * f.n_groups * 4 : 0;
-    if (w->use == WEIGHT_TABLE) return w->N * w->K * f.bits / 8;
-    return w->X * div_up<int64_t>(w->N, BLOCK_PANEL_N) * block_panel_bytes(&f);
-}
-
 /* ---- open and close ----------------------------------------------------------------------- */
 
 static status weight_check(const tensor *t, weight_use use, err *e)
@@ -476,7 +467,7 @@ static status weight_check(const tensor *t, weight_use use, err *e)
 static int64_t weight_bytes(const dev_weight *w, const tensor *t, int64_t *side)
 {
     *side = 0;
-    if (dtype_is_block(t->type)) return block_bytes(w, t, side);
+    if (dtype_is_block(t->type)) return block_pack_bytes(t, w->use == WEIGHT_TABLE, side);
     if (w->use == WEIGHT_TABLE) {
         if (w->type == DTYPE_AFFINE) *side = w->N * (w->K / w->group) * 4;
         return t->n_bytes;

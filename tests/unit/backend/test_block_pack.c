@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "backend/backend.h"
 #include "block_bytes.h"
 #include "tensor/half.h"
 
@@ -117,4 +118,19 @@ TEST(rows_of_a_table_are_the_files_rows)
             }
         }
     }
+}
+
+/* Bytes as block_pack_panel and block_pack_row write them: of Q4_K 4 bits a code and f32 scale and
+ * bias of each 32; panels are whole. */
+TEST(a_plan_knows_the_bytes_of_panels_and_tables)
+{
+    tensor t = {.type = DTYPE_Q4_K, .n_dims = 2, .shape = {40, 512}};
+    int64_t side;
+    assert_int_equal(block_pack_bytes(&t, false, &side), 64 * 512 / 8 * (4 + 2));
+    assert_int_equal(side, 0);
+    assert_int_equal(block_pack_bytes(&t, true, &side), 40 * 512 / 2);
+    assert_int_equal(side, 40 * 16 * 4);
+    assert_int_equal(backend_block_bytes("cuda", &t, WEIGHT_TABLE), 40 * 512 * 6 / 8);
+    t = (tensor){.type = DTYPE_Q4_K, .n_dims = 3, .shape = {3, 40, 512}};
+    assert_int_equal(backend_block_bytes("cuda:sm_90", &t, WEIGHT_EXPERTS), 3 * 64 * 512 * 6 / 8);
 }

@@ -175,3 +175,38 @@ TEST(experts_and_tables_of_blocks_open_too)
     }
     close_bench(&b);
 }
+
+/* Few outputs, heads that cut through blocks or through groups, experts, a table. */
+TEST(a_plan_without_a_backend_says_what_opening_takes)
+{
+    static const struct {
+        int n_dims;
+        int64_t shape[3];
+        weight_use use;
+        tensor_heads heads;
+    } cases[] = {{2, {N, K}, WEIGHT_LINEAR, {0}},
+                 {2, {N - 3, K}, WEIGHT_LINEAR, {0}},
+                 {2, {48, K}, WEIGHT_LINEAR, {0}},
+                 {2, {N, K}, WEIGHT_LINEAR, {4, 2, 128, 0, true}},
+                 {2, {N, K}, WEIGHT_LINEAR, {64, 2, 8, 0, true}},
+                 {3, {X, N, K}, WEIGHT_EXPERTS, {0}},
+                 {2, {N, K}, WEIGHT_TABLE, {0}}};
+    bench b = open_bench();
+    for (int t = DTYPE_Q4_0; t < DTYPE_COUNT; t++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            tensor w = {.type = (dtype)t, .n_dims = cases[i].n_dims, .data = b.bytes};
+            dev_weight open;
+            err e = {0};
+            memcpy(w.shape, cases[i].shape, sizeof cases[i].shape);
+            w.heads = cases[i].heads;
+            w.n_bytes = block_row_bytes(w.type, N * K * (w.n_dims == 3 ? X : 1));
+            block_bytes_fill(w.type, b.bytes, w.n_bytes, &b.seed);
+            CHECK_OK(b.cpu->ops->weight_open(b.cpu, &w, cases[i].use, &open, &e), &e);
+            int64_t planned = backend_block_bytes(b.cpu->name, &w, cases[i].use);
+            assert_int_equal(planned, open.owned ? open.n_bytes : 0);
+            assert_int_equal(backend_block_bytes(NULL, &w, cases[i].use), planned);
+            assert_int_equal(backend_block_bytes("ref", &w, cases[i].use), 0);
+            b.cpu->ops->weight_close(b.cpu, &open);
+        }
+    close_bench(&b);
+}
