@@ -1,8 +1,7 @@
 /* The cuda backend's linears and experts at every tile width: bits that do not depend on the
  * length of the call, on who shares a launch, or on graph replay. Values against ref are in
  * test_ops.c; here a sample is checked against sums in double. */
-#include "ops/op_cases.h"
-#include "ops/op_check.h"
+#include "ops/op_device.h"
 
 static const backend_limits limits = {.T = 1100,
                                       .L = 64,
@@ -25,40 +24,6 @@ static const backend_limits limits = {.T = 1100,
                                       .gdn_dk = 128,
                                       .gdn_dv = 128,
                                       .max_position = 4096};
-
-static backend *cuda(void)
-{
-    static backend *b;
-    err e = {0};
-    backend_options o = {.name = "cuda", .n_threads = 1};
-    if (!b && backend_open(&b, &o, &e) != ERR_OK) return NULL;
-    CHECK_OK(b->ops->reserve(b, &limits, &e), &e);
-    return b;
-}
-
-static dev_buf device(backend *b, const void *from, int64_t n_bytes)
-{
-    err e = {0};
-    dev_buf d = {0};
-    CHECK_OK(b->ops->alloc(b, n_bytes, &d, &e), &e);
-    if (from) CHECK_OK(b->ops->upload(b, d, from, n_bytes), &b->last);
-    if (!from) CHECK_OK(b->ops->fill(b, d, 0xff, n_bytes), &b->last);
-    return d;
-}
-
-static uint16_t *noise_bf16(op_call *c, int64_t n, uint64_t *s)
-{
-    uint16_t *x = op_new(c, n, sizeof *x);
-    for (int64_t i = 0; i < n; i++) x[i] = half_to_bf16((float)op_noise(s));
-    return x;
-}
-
-static char *download(backend *b, op_call *c, dev_buf d)
-{
-    char *p = op_new(c, d.n_bytes, 1);
-    CHECK_OK(b->ops->download(b, p, d, d.n_bytes), &b->last);
-    return p;
-}
 
 static const int lengths[] = {1, 2, 7, 8, 9, 16, 17, 32, 33, 64, 65, 100, 128, 129, 200, 299};
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
@@ -121,14 +86,15 @@ static void check_lengths(backend *b, op_call *c, const wide_case *p, dev_buf x,
 {
     dev_buf y[OPS_PARTS_MAX];
     int64_t row = (int64_t)p->N * 4;
-    for (int i = 0; i < OPS_PARTS_MAX; i++) y[i] = device(b, NULL, 300 * row);
+    for (int i = 0; i < OPS_PARTS_MAX; i++) y[i] = op_upload(b, NULL, 300 * row);
     for (int i = 0; i < N_LENGTHS; i++) {
         int T = lengths[i], from = (int)(test_random(s) % (uint64_t)(p->T - T + 1));
         dev_buf at = dev_buf_at(x, (int64_t)from * p->K * 2);
         for (int n_parts = 1; n_parts <= OPS_PARTS_MAX; n_parts += 3) {
             linear_once(b, at, T, w, y, n_parts, LINEAR_F32);
             for (int k = 0; k < n_parts; k++) {
-                same(download(b, c, y[k]), want + from * row, T * row, "rows, of parts", n_parts);
+                same(op_download(b, c, y[k]), want + from * row, T * row, "rows, of parts",
+                     n_parts);
                 CHECK_OK(b->ops->fill(b, y[k], 0xff, T * row), &b->last);
             }
         }
@@ -138,7 +104,7 @@ static void check_lengths(backend *b, op_call *c, const wide_case *p, dev_buf x,
 
 TEST(a_row_of_a_linear_has_the_same_bits_in_a_call_of_any_length)
 {
-    backend *b = cuda();
+    backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
     for (int i = 0; i < N_CASES(wide_cases); i++) {
@@ -148,13 +114,13 @@ TEST(a_row_of_a_linear_has_the_same_bits_in_a_call_of_any_length)
         uint64_t s = c.seed;
         err e = {0};
         op_add_weight(&c, WEIGHT_LINEAR, p->format, 0, p->N, p->K, false);
-        uint16_t *x = noise_bf16(&c, (int64_t)p->T * p->K, &s);
+        uint16_t *x = op_noise_bf16(&c, (int64_t)p->T * p->K, &s);
         dev_weight w = {0};
         CHECK_OK(b->ops->weight_open(b, &c.weight[0], WEIGHT_LINEAR, &w, &e), &e);
-        dev_buf dx = device(b, x, (int64_t)p->T * p->K * 2);
-        dev_buf y = device(b, NULL, (int64_t)p->T * p->N * 4);
+        dev_buf dx = op_upload(b, x, (int64_t)p->T * p->K * 2);
+        dev_buf y = op_upload(b, NULL, (int64_t)p->T * p->N * 4);
         linear_once(b, dx, p->T, &w, &y, 1, LINEAR_F32);
-        char *full = download(b, &c, y);
+        char *full = op_download(b, &c, y);
         check_values(&c, p, x, (const float *)full, &s);
         check_lengths(b, &c, p, dx, &w, full, &s);
         b->ops->release(b, &dx);
@@ -166,7 +132,7 @@ TEST(a_row_of_a_linear_has_the_same_bits_in_a_call_of_any_length)
 
 TEST(a_gated_pair_has_the_bits_of_its_two_linears_at_any_length)
 {
-    backend *b = cuda();
+    backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
     static const wide_case cases[] = {
@@ -182,27 +148,28 @@ TEST(a_gated_pair_has_the_bits_of_its_two_linears_at_any_length)
             op_add_weight(&c, WEIGHT_LINEAR, p->format, 0, p->N, p->K, false);
             CHECK_OK(b->ops->weight_open(b, &c.weight[k], WEIGHT_LINEAR, &w[k], &e), &e);
         }
-        dev_buf x = device(b, noise_bf16(&c, (int64_t)p->T * p->K, &s), (int64_t)p->T * p->K * 2);
-        dev_buf y = device(b, NULL, (int64_t)p->T * p->N * 2);
-        dev_buf part = device(b, NULL, (int64_t)p->T * p->N * 2);
+        dev_buf x = op_upload(b, op_noise_bf16(&c, (int64_t)p->T * p->K, &s),
+                              (int64_t)p->T * p->K * 2);
+        dev_buf y = op_upload(b, NULL, (int64_t)p->T * p->N * 2);
+        dev_buf part = op_upload(b, NULL, (int64_t)p->T * p->N * 2);
         linear_swiglu_args a = {x, &w[0], &w[1], y, p->T};
         CHECK_OK(b->ops->linear_swiglu(b, &a), &b->last);
-        char *full = download(b, &c, y);
+        char *full = op_download(b, &c, y);
         int64_t row = (int64_t)p->N * 2;
         for (int k = 0; k < N_LENGTHS; k++) {
             int T = lengths[k], from = (int)(test_random(&s) % (uint64_t)(p->T - T + 1));
             a = (linear_swiglu_args){dev_buf_at(x, (int64_t)from * p->K * 2), &w[0], &w[1], part,
                                      T};
             CHECK_OK(b->ops->linear_swiglu(b, &a), &b->last);
-            same(download(b, &c, part), full + from * row, T * row, "gated rows", T);
+            same(op_download(b, &c, part), full + from * row, T * row, "gated rows", T);
         }
         /* Up next to its own gate: with equal weights the pair is silu(g) g. */
-        dev_buf g = device(b, NULL, (int64_t)p->T * p->N * 4);
+        dev_buf g = op_upload(b, NULL, (int64_t)p->T * p->N * 4);
         linear_once(b, x, p->T, &w[0], &g, 1, LINEAR_F32);
         a = (linear_swiglu_args){x, &w[0], &w[0], y, p->T};
         CHECK_OK(b->ops->linear_swiglu(b, &a), &b->last);
-        const float *gate = (const float *)download(b, &c, g);
-        const uint16_t *got = (const uint16_t *)download(b, &c, y);
+        const float *gate = (const float *)op_download(b, &c, g);
+        const uint16_t *got = (const uint16_t *)op_download(b, &c, y);
         for (int64_t k = 0; k < (int64_t)p->T * p->N; k++) {
             double v = (double)gate[k], want = v / (1 + exp(-v)) * v;
             double d = fabs((double)half_from_bf16(got[k]) - want);
@@ -242,7 +209,7 @@ static void route_noise(int32_t *ids, float *w, int T, int X, int K, uint64_t *s
 
 TEST(a_row_of_moe_ffn_has_the_same_bits_in_a_call_of_any_length)
 {
-    backend *b = cuda();
+    backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
     for (int i = 0; i < N_CASES(experts_cases); i++) {
@@ -267,10 +234,11 @@ TEST(a_row_of_moe_ffn_has_the_same_bits_in_a_call_of_any_length)
         int32_t *ids = op_new(&c, (int64_t)p->T * p->K, 4);
         float *weight = op_new(&c, (int64_t)p->T * p->K, 4);
         route_noise(ids, weight, p->T, p->X, p->K, &s);
-        dev_buf x = device(b, noise_bf16(&c, (int64_t)p->T * p->E, &s), (int64_t)p->T * p->E * 2);
-        dev_buf d_ids = device(b, ids, (int64_t)p->T * p->K * 4);
-        dev_buf d_w = device(b, weight, (int64_t)p->T * p->K * 4);
-        dev_buf h = device(b, NULL, (int64_t)p->T * p->E * 4);
+        dev_buf x = op_upload(b, op_noise_bf16(&c, (int64_t)p->T * p->E, &s),
+                              (int64_t)p->T * p->E * 2);
+        dev_buf d_ids = op_upload(b, ids, (int64_t)p->T * p->K * 4);
+        dev_buf d_w = op_upload(b, weight, (int64_t)p->T * p->K * 4);
+        dev_buf h = op_upload(b, NULL, (int64_t)p->T * p->E * 4);
         CHECK_OK(b->ops->fill(b, h, 0, h.n_bytes), &b->last);
         moe_ffn_args a = {x,    d_ids, d_w,  &w[0], &w[1], &w[2], NULL, NULL,       NULL,
                           NULL, h,     p->T, p->E,  p->X,  p->K,  p->F, p->shared_F};
@@ -281,7 +249,7 @@ TEST(a_row_of_moe_ffn_has_the_same_bits_in_a_call_of_any_length)
             a.s_sigmoid = &w[6];
         }
         CHECK_OK(b->ops->moe_ffn(b, &a), &b->last);
-        char *full = download(b, &c, h);
+        char *full = op_download(b, &c, h);
         for (int k = 0; k < N_LENGTHS; k++) {
             int T = lengths[k], from = (int)(test_random(&s) % (uint64_t)(p->T - T + 1));
             CHECK_OK(b->ops->fill(b, h, 0, h.n_bytes), &b->last);
@@ -291,7 +259,7 @@ TEST(a_row_of_moe_ffn_has_the_same_bits_in_a_call_of_any_length)
             part.ids = dev_buf_at(d_ids, (int64_t)from * p->K * 4);
             part.w = dev_buf_at(d_w, (int64_t)from * p->K * 4);
             CHECK_OK(b->ops->moe_ffn(b, &part), &b->last);
-            same(download(b, &c, h), full + (int64_t)from * p->E * 4, (int64_t)T * p->E * 4,
+            same(op_download(b, &c, h), full + (int64_t)from * p->E * 4, (int64_t)T * p->E * 4,
                  "expert rows", T);
         }
         b->ops->release(b, &x);
@@ -307,7 +275,7 @@ TEST(a_row_of_moe_ffn_has_the_same_bits_in_a_call_of_any_length)
 
 TEST(a_replayed_graph_reads_its_inputs_anew)
 {
-    backend *b = cuda();
+    backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     op_call c = {.seed = test_seed()};
     arena_init(&c.mem, 0);
@@ -317,17 +285,18 @@ TEST(a_replayed_graph_reads_its_inputs_anew)
     op_add_weight(&c, WEIGHT_LINEAR, (op_format)Q(4, 64), 0, N, K, false);
     dev_weight w = {0};
     CHECK_OK(b->ops->weight_open(b, &c.weight[0], WEIGHT_LINEAR, &w, &e), &e);
-    dev_buf x = device(b, noise_bf16(&c, T * K, &s), T * K * 2), y = device(b, NULL, T * N * 4);
+    dev_buf x = op_upload(b, op_noise_bf16(&c, T * K, &s), T * K * 2),
+            y = op_upload(b, NULL, T * N * 4);
     assert_false(b->ops->graph_replay(b, 42));
     CHECK_OK(b->ops->graph_begin(b, 42), &b->last);
     linear_once(b, x, T, &w, &y, 1, LINEAR_F32);
     CHECK_OK(b->ops->graph_end(b), &b->last);
     for (int i = 0; i < 3; i++) {
-        char *replayed = download(b, &c, y);
+        char *replayed = op_download(b, &c, y);
         linear_once(b, x, T, &w, &y, 1, LINEAR_F32);
-        same(replayed, download(b, &c, y), T * N * 4, "replay", i);
+        same(replayed, op_download(b, &c, y), T * N * 4, "replay", i);
         CHECK_OK(b->ops->fill(b, y, 0xff, T * N * 4), &b->last);
-        CHECK_OK(b->ops->upload(b, x, noise_bf16(&c, T * K, &s), T * K * 2), &b->last);
+        CHECK_OK(b->ops->upload(b, x, op_noise_bf16(&c, T * K, &s), T * K * 2), &b->last);
         assert_true(b->ops->graph_replay(b, 42));
     }
     assert_false(b->ops->graph_replay(b, 43));

@@ -1,63 +1,24 @@
 /* Work that the cuda backend leaves for the op behind (waiting.cuh): the same bits as when a wait
  * between the two ops makes it two launches. */
-#include "ops/op_cases.h"
-#include "ops/op_check.h"
-#include "ops/op_gdn.h"
+#include "ops/op_device.h"
+#include "ops/op_rule.h"
 
-static backend *cuda(void)
-{
-    static const backend_limits limits = {.T = 64,
-                                          .L = 16,
-                                          .rows_per_lane = 16,
-                                          .E = 5120,
-                                          .K = 17408,
-                                          .N = 5120,
-                                          .F = 512,
-                                          .moe_F = 128,
-                                          .shared_F = 128,
-                                          .X = 16,
-                                          .K_experts = 10,
-                                          .M = 64,
-                                          .gdn_Hk = 2,
-                                          .gdn_Hv = 6,
-                                          .gdn_dk = 128,
-                                          .gdn_dv = 128};
-    static backend *b;
-    err e = {0};
-    backend_options o = {.name = "cuda", .n_threads = 1};
-    if (!b && backend_open(&b, &o, &e) != ERR_OK) return NULL;
-    CHECK_OK(b->ops->reserve(b, &limits, &e), &e);
-    return b;
-}
-
-static dev_buf device(backend *b, const void *from, int64_t n_bytes)
-{
-    err e = {0};
-    dev_buf d = {0};
-    CHECK_OK(b->ops->alloc(b, n_bytes, &d, &e), &e);
-    if (from) CHECK_OK(b->ops->upload(b, d, from, n_bytes), &b->last);
-    return d;
-}
-
-static char *download(backend *b, op_call *c, dev_buf d)
-{
-    char *p = op_new(c, d.n_bytes, 1);
-    CHECK_OK(b->ops->download(b, p, d, d.n_bytes), &b->last);
-    return p;
-}
-
-static uint16_t *noise_bf16(op_call *c, int64_t n, uint64_t *s)
-{
-    uint16_t *x = op_new(c, n, sizeof *x);
-    for (int64_t i = 0; i < n; i++) x[i] = half_to_bf16((float)op_noise(s));
-    return x;
-}
-static float *noise_f32(op_call *c, int64_t n, uint64_t *s)
-{
-    float *x = op_new(c, n, sizeof *x);
-    for (int64_t i = 0; i < n; i++) x[i] = (float)op_noise(s);
-    return x;
-}
+static const backend_limits limits = {.T = 64,
+                                      .L = 16,
+                                      .rows_per_lane = 16,
+                                      .E = 5120,
+                                      .K = 17408,
+                                      .N = 5120,
+                                      .F = 512,
+                                      .moe_F = 128,
+                                      .shared_F = 128,
+                                      .X = 16,
+                                      .K_experts = 10,
+                                      .M = 64,
+                                      .gdn_Hk = 2,
+                                      .gdn_Hv = 6,
+                                      .gdn_dk = 128,
+                                      .gdn_dv = 128};
 
 /* ---- what is added to the residual stream, and its norm ------------------------------------ */
 
@@ -69,10 +30,10 @@ typedef struct {
 static stream stream_new(backend *b, op_call *c, int T, int E, uint64_t *s)
 {
     stream r = {.T = T, .E = E};
-    r.first = device(b, noise_f32(c, (int64_t)T * E, s), (int64_t)T * E * 4);
-    r.w = device(b, noise_f32(c, E, s), (int64_t)E * 4);
-    r.h = device(b, NULL, (int64_t)T * E * 4);
-    r.y = device(b, NULL, (int64_t)T * E * 2);
+    r.first = op_upload(b, op_noise_f32(c, (int64_t)T * E, s), (int64_t)T * E * 4);
+    r.w = op_upload(b, op_noise_f32(c, E, s), (int64_t)E * 4);
+    r.h = op_upload(b, NULL, (int64_t)T * E * 4);
+    r.y = op_upload(b, NULL, (int64_t)T * E * 2);
     return r;
 }
 
@@ -118,7 +79,7 @@ static void stream_check(backend *b, op_call *c, stream *r, stream_op op, const 
         }
         stream_norm(b, r);
         if (way == 3) CHECK_OK(b->ops->graph_end(b), &b->last);
-        char *got_h = download(b, c, r->h), *got_y = download(b, c, r->y);
+        char *got_h = op_download(b, c, r->h), *got_y = op_download(b, c, r->y);
         if (way == 0) h = got_h, y = got_y;
         if (memcmp(h, got_h, (size_t)r->h.n_bytes) != 0 ||
             memcmp(y, got_y, (size_t)r->y.n_bytes) != 0)
@@ -143,7 +104,7 @@ TEST(a_norm_takes_over_the_sums_of_the_linear_in_front)
     } cases[] = {{Q(4, 64), 1, 5120, 17408}, {Q(4, 64), 8, 5120, 6144}, {Q(4, 64), 16, 2048, 4096},
                  {Q(4, 32), 31, 2048, 4096}, {Q(8, 64), 3, 1024, 3584}, {Q(6, 64), 2, 4096, 1024},
                  {W_BF16, 5, 640, 2048},     {Q(4, 64), 33, 1024, 3584}};
-    backend *b = cuda();
+    backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
     for (int i = 0; i < N_CASES(cases); i++) {
@@ -155,7 +116,7 @@ TEST(a_norm_takes_over_the_sums_of_the_linear_in_front)
         dev_weight w = {0};
         op_add_weight(&c, WEIGHT_LINEAR, cases[i].format, 0, N, K, false);
         CHECK_OK(b->ops->weight_open(b, &c.weight[0], WEIGHT_LINEAR, &w, &e), &e);
-        dev_buf x = device(b, noise_bf16(&c, (int64_t)T * K, &s), (int64_t)T * K * 2);
+        dev_buf x = op_upload(b, op_noise_bf16(&c, (int64_t)T * K, &s), (int64_t)T * K * 2);
         stream r = stream_new(b, &c, T, N, &s);
         linear_args a = {.x = x, .T = T, .n_parts = 1, .part = {{&w, r.h, LINEAR_ADD}}};
         stream_check(b, &c, &r, run_linear, &a, i);
@@ -171,7 +132,7 @@ TEST(a_norm_takes_over_the_sums_of_the_experts_in_front)
     static const struct {
         int T, E, X, K, F, shared_F;
     } cases[] = {{1, 2048, 16, 8, 128, 128}, {9, 1024, 16, 10, 64, 64}, {32, 512, 16, 4, 64, 0}};
-    backend *b = cuda();
+    backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
     for (int i = 0; i < N_CASES(cases); i++) {
@@ -195,9 +156,9 @@ TEST(a_norm_takes_over_the_sums_of_the_experts_in_front)
             CHECK_OK(b->ops->weight_open(b, &c.weight[k], c.use[k], &w[k], &e), &e);
         int32_t *ids = op_new(&c, (int64_t)T * K, 4);
         for (int u = 0; u < T * K; u++) ids[u] = (u / K * 3 + u % K) % X;
-        dev_buf x = device(b, noise_bf16(&c, (int64_t)T * E, &s), (int64_t)T * E * 2);
-        dev_buf d_ids = device(b, ids, (int64_t)T * K * 4);
-        dev_buf d_w = device(b, noise_f32(&c, (int64_t)T * K, &s), (int64_t)T * K * 4);
+        dev_buf x = op_upload(b, op_noise_bf16(&c, (int64_t)T * E, &s), (int64_t)T * E * 2);
+        dev_buf d_ids = op_upload(b, ids, (int64_t)T * K * 4);
+        dev_buf d_w = op_upload(b, op_noise_f32(&c, (int64_t)T * K, &s), (int64_t)T * K * 4);
         stream r = stream_new(b, &c, T, E, &s);
         moe_ffn_args a = {.x = x,
                           .ids = d_ids,
@@ -225,23 +186,6 @@ TEST(a_norm_takes_over_the_sums_of_the_experts_in_front)
 
 /* ---- the delta rule ------------------------------------------------------------------------ */
 
-enum {
-    RULE_P = OP_ROWS_N,
-    RULE_A,
-    RULE_B,
-    RULE_Z,
-    RULE_CONV_W,
-    RULE_NEG_A,
-    RULE_DT,
-    RULE_NORM,
-    RULE_QKV,
-    RULE_G,
-    RULE_BETA,
-    RULE_OUT,
-    RULE_STATE,
-    RULE_CONV
-};
-
 /* Enough heads in all to fill a GPU; one lane is longer than a stage. */
 static const gdn_case shapes[] = {
     {"1@0,1@7,3@0,8@64,1@5,17@0,4@9,1@1,5@0,1@130,7@3,2@2+1", 2, 6, 128, 128},
@@ -253,37 +197,8 @@ static bool is_apart, advances;
 static status rule_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
 {
     (void)w;
-    gdn_prep_args p = {.p = d[RULE_P],
-                       .a = d[RULE_A],
-                       .b = d[RULE_B],
-                       .conv_w = d[RULE_CONV_W],
-                       .neg_A = d[RULE_NEG_A],
-                       .dt_bias = d[RULE_DT],
-                       .conv_state = d[RULE_CONV],
-                       .rows = op_rows(c, 0, d),
-                       .qkv = d[RULE_QKV],
-                       .g = d[RULE_G],
-                       .beta = d[RULE_BETA],
-                       .Hk = shape->Hk,
-                       .Hv = shape->Hv,
-                       .dk = shape->dk,
-                       .dv = shape->dv};
-    gdn_scan_args s = {.qkv = p.qkv,
-                       .g = p.g,
-                       .beta = p.beta,
-                       .p = p.p,
-                       .z = d[RULE_Z],
-                       .norm_w = d[RULE_NORM],
-                       .state = d[RULE_STATE],
-                       .conv_state = d[RULE_CONV],
-                       .rows = p.rows,
-                       .out = d[RULE_OUT],
-                       .eps = 1e-6f,
-                       .Hk = shape->Hk,
-                       .Hv = shape->Hv,
-                       .dk = shape->dk,
-                       .dv = shape->dv,
-                       .advance = advances};
+    gdn_prep_args p = rule_prep_args(b, c, d, shape, 0, op_rows(c, 0, d));
+    gdn_scan_args s = rule_scan_args(b, c, d, &p, 0, advances);
     TRY(b->ops->gdn_prep(b, &p));
     if (is_apart) TRY(b->ops->sync(b));
     return b->ops->gdn_scan(b, &s);
@@ -292,33 +207,19 @@ static status rule_run(backend *b, const op_call *c, const dev_buf *d, const dev
 static void rule_build(op_call *c, int i, const op_lanes *lanes)
 {
     op_lanes own = op_lanes_parse(shape->lanes);
-    int C = gdn_channels(shape), Hv = shape->Hv, n_out = Hv * shape->dv;
     (void)i;
     (void)lanes;
     c->param = shape;
     c->run = rule_run;
     op_add_rows(c, 0, &own);
-    op_add_noise(c, "p", OP_IN, OP_ACT, OP_ROW, 0, C, 1, 0);
-    op_add_noise(c, "a", OP_IN, OP_ACT, OP_ROW, 0, Hv, 1, -2);
-    op_add_noise(c, "b", OP_IN, OP_ACT, OP_ROW, 0, Hv, 1.5, 0);
-    op_add_noise(c, "z", OP_IN, OP_ACT, OP_ROW, 0, n_out, 1, 0);
-    op_add_noise(c, "conv_w", OP_IN, OP_F32, OP_WHOLE, 0, (int64_t)C * 4, 0.6, 0);
-    op_add_noise(c, "neg_A", OP_IN, OP_F32, OP_WHOLE, 0, Hv, 0.2, -1);
-    op_add_noise(c, "dt_bias", OP_IN, OP_F32, OP_WHOLE, 0, Hv, 0.5, 0);
-    op_add_noise(c, "norm_w", OP_IN, OP_F32, OP_WHOLE, 0, shape->dv, 0.3, 1);
-    op_add(c, "qkv", OP_OUT, OP_ACT, OP_ROW, 0, C);
-    op_add(c, "g", OP_OUT, OP_F32, OP_ROW, 0, Hv);
-    op_add(c, "beta", OP_OUT, OP_F32, OP_ROW, 0, Hv);
-    op_add(c, "out", OP_OUT, OP_ACT, OP_ROW, 0, n_out);
-    op_add(c, "state", OP_INOUT, OP_F32, OP_SLOT, 0, (int64_t)Hv * shape->dk * shape->dv);
-    op_add_noise(c, "conv_state", OP_INOUT, OP_ACT, OP_SLOT, 0, 3 * (int64_t)C, 1, 0);
+    rule_add(c, shape, true);
 }
 
 static const op_entry rule = {"gdn prep and scan", 1, rule_build, NULL, false, false};
 
 TEST(a_scan_takes_over_the_prep_in_front)
 {
-    backend *b = cuda();
+    backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
     for (int i = 0; i < 2 * N_CASES(shapes); i++) {

@@ -1,7 +1,7 @@
 /* tags: slow */
 /* The delta rule as a whole: prep and scan over a long prompt, cut in any way, verified and
  * committed, and against the chunked form of the rule (model-spec G7). */
-#include "ops/op_gdn.h"
+#include "ops/op_rule.h"
 
 enum { N_ROWS = 150, CUTS_MAX = 8, CHUNK = 64 };
 
@@ -12,42 +12,19 @@ typedef struct {
     int n_verify; /* 0, or rows of one more, uncommitted pass behind the cuts */
 } plan;
 
-enum {
-    CHAIN_P = OP_ROWS_N,
-    CHAIN_A,
-    CHAIN_B,
-    CHAIN_Z,
-    CHAIN_CONV_W,
-    CHAIN_NEG_A,
-    CHAIN_DT,
-    CHAIN_NORM,
-    CHAIN_LANE_ROW,
-    CHAIN_COMMIT,
-    CHAIN_QKV,
-    CHAIN_G,
-    CHAIN_BETA,
-    CHAIN_OUT,
-    CHAIN_STATE,
-    CHAIN_CONV
-};
+enum { CHAIN_LANE_ROW = RULE_N, CHAIN_COMMIT };
 
 static const gdn_case shape = {"150@0", 2, 6, 128, 128};
 static const plan *the_plan;
-
-/* The view of a row-wise buffer from row `from` on. */
-static dev_buf rows_from(const backend *b, const op_call *c, const dev_buf *d, int i, int from)
-{
-    return dev_buf_at(d[i], from * c->buf[i].unit * op_dev_size(c->buf[i].type, b->act));
-}
 
 static ops_rows cut_rows(const backend *b, const op_call *c, const dev_buf *d, int k, int from,
                          int n)
 {
     ops_rows r = op_rows(c, 0, d);
     r.T = r.max_rows = n;
-    r.ids = rows_from(b, c, d, OP_IDS, from);
-    r.row_lane = rows_from(b, c, d, OP_ROW_LANE, from);
-    r.row_pos = rows_from(b, c, d, OP_ROW_POS, from);
+    r.ids = rule_rows_from(b, c, d, OP_IDS, from);
+    r.row_lane = rule_rows_from(b, c, d, OP_ROW_LANE, from);
+    r.row_pos = rule_rows_from(b, c, d, OP_ROW_POS, from);
     r.lane_row = dev_buf_at(d[CHAIN_LANE_ROW], 8 * k);
     return r;
 }
@@ -55,37 +32,8 @@ static ops_rows cut_rows(const backend *b, const op_call *c, const dev_buf *d, i
 static status run_cut(backend *b, const op_call *c, const dev_buf *d, int k, int from, int n,
                       bool is_verify)
 {
-    gdn_prep_args p = {.p = rows_from(b, c, d, CHAIN_P, from),
-                       .a = rows_from(b, c, d, CHAIN_A, from),
-                       .b = rows_from(b, c, d, CHAIN_B, from),
-                       .conv_w = d[CHAIN_CONV_W],
-                       .neg_A = d[CHAIN_NEG_A],
-                       .dt_bias = d[CHAIN_DT],
-                       .conv_state = d[CHAIN_CONV],
-                       .rows = cut_rows(b, c, d, k, from, n),
-                       .qkv = rows_from(b, c, d, CHAIN_QKV, from),
-                       .g = rows_from(b, c, d, CHAIN_G, from),
-                       .beta = rows_from(b, c, d, CHAIN_BETA, from),
-                       .Hk = shape.Hk,
-                       .Hv = shape.Hv,
-                       .dk = shape.dk,
-                       .dv = shape.dv};
-    gdn_scan_args s = {.qkv = p.qkv,
-                       .g = p.g,
-                       .beta = p.beta,
-                       .p = p.p,
-                       .z = rows_from(b, c, d, CHAIN_Z, from),
-                       .norm_w = d[CHAIN_NORM],
-                       .state = d[CHAIN_STATE],
-                       .conv_state = d[CHAIN_CONV],
-                       .rows = p.rows,
-                       .out = rows_from(b, c, d, CHAIN_OUT, from),
-                       .eps = 1e-6f,
-                       .Hk = shape.Hk,
-                       .Hv = shape.Hv,
-                       .dk = shape.dk,
-                       .dv = shape.dv,
-                       .advance = !is_verify};
+    gdn_prep_args p = rule_prep_args(b, c, d, &shape, from, cut_rows(b, c, d, k, from, n));
+    gdn_scan_args s = rule_scan_args(b, c, d, &p, from, !is_verify);
     TRY(b->ops->gdn_prep(b, &p));
     TRY(b->ops->gdn_scan(b, &s));
     if (!is_verify) return ERR_OK;
@@ -122,28 +70,14 @@ static status chain_run(backend *b, const op_call *c, const dev_buf *d, const de
 static void chain_build(op_call *c, int i, const op_lanes *lanes)
 {
     op_lanes own = op_lanes_parse(shape.lanes);
-    int C = gdn_channels(&shape), Hv = shape.Hv, n_out = Hv * shape.dv;
     (void)i;
     (void)lanes;
     c->param = &shape;
     c->run = chain_run;
     op_add_rows(c, 0, &own);
-    op_add_noise(c, "p", OP_IN, OP_ACT, OP_ROW, 0, C, 1, 0);
-    op_add_noise(c, "a", OP_IN, OP_ACT, OP_ROW, 0, Hv, 1, -2);
-    op_add_noise(c, "b", OP_IN, OP_ACT, OP_ROW, 0, Hv, 1.5, 0);
-    op_add_noise(c, "z", OP_IN, OP_ACT, OP_ROW, 0, n_out, 1, 0);
-    op_add_noise(c, "conv_w", OP_IN, OP_F32, OP_WHOLE, 0, (int64_t)C * 4, 0.6, 0);
-    op_add_noise(c, "neg_A", OP_IN, OP_F32, OP_WHOLE, 0, Hv, 0.2, -1);
-    op_add_noise(c, "dt_bias", OP_IN, OP_F32, OP_WHOLE, 0, Hv, 0.5, 0);
-    op_add_noise(c, "norm_w", OP_IN, OP_F32, OP_WHOLE, 0, shape.dv, 0.3, 1);
+    rule_add(c, &shape, false);
     op_add(c, "lane_rows", OP_IN, OP_I32, OP_WHOLE, 0, 2 * CUTS_MAX);
     op_add(c, "n_commit", OP_IN, OP_I32, OP_WHOLE, 0, CUTS_MAX);
-    op_add(c, "qkv", OP_OUT, OP_ACT, OP_ROW, 0, C);
-    op_add(c, "g", OP_OUT, OP_F32, OP_ROW, 0, Hv);
-    op_add(c, "beta", OP_OUT, OP_F32, OP_ROW, 0, Hv);
-    op_add(c, "out", OP_OUT, OP_ACT, OP_ROW, 0, n_out);
-    op_add(c, "state", OP_INOUT, OP_F32, OP_SLOT, 0, (int64_t)Hv * shape.dk * shape.dv);
-    op_add(c, "conv_state", OP_INOUT, OP_ACT, OP_SLOT, 0, 3 * (int64_t)C);
     for (int k = 0, from = 0; k < the_plan->n_cuts; from += the_plan->cut[k++]) {
         int n = the_plan->cut[k] + the_plan->n_verify;
         op_i32(c, CHAIN_LANE_ROW)[2 * k + 1] = from + n > N_ROWS ? N_ROWS - from : n;
@@ -189,12 +123,12 @@ TEST(verify_and_commit_leave_the_bits_that_a_prompt_leaves)
         op_call c, v;
         op_result whole = run_plan(&c, all->pair[k].one, &prompt);
         op_result r = run_plan(&v, all->pair[k].two, &passes);
-        int64_t act = op_dev_size(OP_ACT, r.act), size = c.buf[CHAIN_OUT].unit * act;
-        for (int i = CHAIN_STATE; i <= CHAIN_CONV; i++) {
+        int64_t act = op_dev_size(OP_ACT, r.act), size = c.buf[RULE_OUT].unit * act;
+        for (int i = RULE_STATE; i <= RULE_CONV; i++) {
             int64_t n = op_bytes(&c.buf[i], r.act);
             assert_memory_equal(r.after[i], whole.after[i], (size_t)n);
         }
-        assert_memory_equal(r.after[CHAIN_OUT], whole.after[CHAIN_OUT], (size_t)(38 * size));
+        assert_memory_equal(r.after[RULE_OUT], whole.after[RULE_OUT], (size_t)(38 * size));
         arena_fini(&v.mem);
         arena_fini(&c.mem);
     }
@@ -267,14 +201,14 @@ static void chunk_load(chunk *k, const op_call *c, const op_result *r, int from,
     for (int i = 0; i < n; i++) {
         int64_t row = from + i, at = row * C;
         for (int d = 0; d < dk; d++) {
-            k->q[i][d] = op_value(r, c, CHAIN_QKV, at + hk * dk + d);
-            k->k[i][d] = op_value(r, c, CHAIN_QKV, at + (shape.Hk + hk) * dk + d);
+            k->q[i][d] = op_value(r, c, RULE_QKV, at + hk * dk + d);
+            k->k[i][d] = op_value(r, c, RULE_QKV, at + (shape.Hk + hk) * dk + d);
         }
         for (int d = 0; d < dv; d++) {
-            k->v[i][d] = op_value(r, c, CHAIN_QKV, at + 2 * shape.Hk * dk + h * dv + d);
+            k->v[i][d] = op_value(r, c, RULE_QKV, at + 2 * shape.Hk * dk + h * dv + d);
         }
-        k->g[i] = op_value(r, c, CHAIN_G, row * shape.Hv + h);
-        k->beta[i] = op_value(r, c, CHAIN_BETA, row * shape.Hv + h);
+        k->g[i] = op_value(r, c, RULE_G, row * shape.Hv + h);
+        k->beta[i] = op_value(r, c, RULE_BETA, row * shape.Hv + h);
     }
 }
 
@@ -283,7 +217,7 @@ TEST(the_chunked_rule_gives_what_ref_gives_position_by_position)
     op_call c;
     op_result r = run_plan(&c, op_all()->pair[0].one, &at_once);
     chunk *k = op_new(&c, 1, sizeof *k);
-    double *want = op_new(&c, c.buf[CHAIN_OUT].n, sizeof *want);
+    double *want = op_new(&c, c.buf[RULE_OUT].n, sizeof *want);
     for (int h = 0; h < shape.Hv; h++) {
         double *S = op_new(&c, (int64_t)shape.dk * shape.dv, sizeof *S);
         for (int from = 0; from < N_ROWS; from += CHUNK) {
@@ -291,15 +225,15 @@ TEST(the_chunked_rule_gives_what_ref_gives_position_by_position)
             chunk_step(k, S);
             for (int i = 0; i < k->n; i++) {
                 int64_t at = ((int64_t)(from + i) * shape.Hv + h) * shape.dv;
-                read_rmsnorm(k->o[i], op_f32(&c, CHAIN_NORM), 1e-6, shape.dv);
+                read_rmsnorm(k->o[i], op_f32(&c, RULE_NORM), 1e-6, shape.dv);
                 for (int d = 0; d < shape.dv; d++) {
-                    double z = (double)op_f32(&c, CHAIN_Z)[at + d];
+                    double z = (double)op_f32(&c, RULE_Z)[at + d];
                     want[at + d] = k->o[i][d] * z * read_sigmoid(z);
                 }
             }
         }
     }
-    double distance = op_distance(&c, CHAIN_OUT, &r, NULL, want);
+    double distance = op_distance(&c, RULE_OUT, &r, NULL, want);
     print_message("ref to the chunked rule in double over %d rows: %.1e\n", N_ROWS, distance);
     assert_true(distance < 2e-6);
     arena_fini(&c.mem);
