@@ -29,7 +29,7 @@ V16_FN void attn_prefetch(const char *at, int n_bytes)
 }
 
 /* Scores of queries [i, i + Q) at positions [j, j + 4); past n_pos the last one is repeated. */
-V16_FN void attn_score_block(const attn_tile *t, int i, int Q, int j, kernel_kv kind)
+V16_FORM void attn_score_block(const attn_tile *t, int i, int Q, int j, kernel_kv kind)
 {
     v16 s[ATTN_Q * ATTN_K];
     int64_t at[ATTN_K];
@@ -51,7 +51,7 @@ V16_FN void attn_score_block(const attn_tile *t, int i, int Q, int j, kernel_kv 
     for (int r = 0; r < Q; r++) v16_store_quarter(t->s + (i + r) * ATTN_TILE + j, sums, r);
 }
 
-V16_FN void attn_scores(const attn_tile *t, kernel_kv kind)
+V16_FORM void attn_scores(const attn_tile *t, kernel_kv kind)
 {
     const int row_bytes = attn_row_bytes(t->D, kind);
     for (int j = 0; j < t->n_pos; j += ATTN_K) {
@@ -98,8 +98,8 @@ static float attn_softmax(float *s, int low, int high, const float *v_scale, att
 }
 
 /* Queries [i, i + Q), columns [d, d + 16 W). */
-V16_FN void attn_value_block(const attn_tile *t, int i, int Q, int d, int W, const char *fetch,
-                             kernel_kv kind)
+V16_FORM void attn_value_block(const attn_tile *t, int i, int Q, int d, int W, const char *fetch,
+                               kernel_kv kind)
 {
     const int row_bytes = attn_row_bytes(t->D, kind), part_bytes = attn_row_bytes(16 * W, kind);
     v16 o[ATTN_Q][4];
@@ -122,7 +122,7 @@ V16_FN void attn_value_block(const attn_tile *t, int i, int Q, int d, int W, con
 }
 
 /* The first queries to pass also fetch these columns of the next tile's keys. */
-V16_FN void attn_value_columns(const attn_tile *t, int d, int W, kernel_kv kind)
+V16_FORM void attn_value_columns(const attn_tile *t, int d, int W, kernel_kv kind)
 {
     const char *fetch = t->next_k ? (const char *)t->next_k + attn_row_bytes(d, kind) : NULL;
     int i = 0;
@@ -131,7 +131,7 @@ V16_FN void attn_value_columns(const attn_tile *t, int d, int W, kernel_kv kind)
     if (i < t->n_q) attn_value_block(t, i, 1, d, W, fetch, kind);
 }
 
-V16_FN void attn_values(const attn_tile *t, kernel_kv kind)
+V16_FORM void attn_values(const attn_tile *t, kernel_kv kind)
 {
     int d = 0;
     for (; d + 64 <= t->D; d += 64) attn_value_columns(t, d, 4, kind);

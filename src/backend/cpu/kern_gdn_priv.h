@@ -40,7 +40,7 @@ static void gdn_gates(const float *a, const float *b, const float *neg_a, const 
 }
 
 /* m = S^T k */
-V16_FN void gdn_recall(const float *S, const float *k, int dk, int N, v16 m[GDN_SLICES])
+V16_FORM void gdn_recall(const float *S, const float *k, int dk, int N, v16 m[GDN_SLICES])
 {
     v16 s[GDN_SLICES][2];
     for (int n = 0; n < N; n++) s[n][0] = s[n][1] = v16_zero();
@@ -77,7 +77,7 @@ V16_FN void gdn_prefetch(const float *x, int n)
     for (int i = 0; i < n; i += 16) __builtin_prefetch(x + i);
 }
 
-V16_FN void gdn_rows(const gdn_run *r, int N)
+V16_FORM void gdn_rows(const gdn_run *r, int N)
 {
     const int dk = r->dk, T = r->T;
     const int64_t stride = r->row_stride;

@@ -8,8 +8,8 @@
 #include "backend/cpu/kern_lin_amx_priv.h"
 
 /* Codes of group g of a block as 4 k of 16 outputs a line. */
-V16_FN const uint8_t *amx_group_codes(panel_kind kind, const uint8_t *at, int group, int g,
-                                      uint8_t *to)
+V16_FORM const uint8_t *amx_group_codes(panel_kind kind, const uint8_t *at, int group, int g,
+                                        uint8_t *to)
 {
     const uint8_t *codes = lin_group_codes(kind, at, group, g);
     if (kind == PANEL_Q8_0) return codes;
@@ -29,7 +29,7 @@ V16_FN const uint8_t *amx_group_codes(panel_kind kind, const uint8_t *at, int gr
 
 /* amx_panels over groups: those of a block share its scales, which are worked out when its first
  * group is added up. */
-V16_FN void amx_block_panels(const lin_tile *t, int P, panel_kind kind)
+V16_FORM void amx_block_panels(const lin_tile *t, int P, panel_kind kind)
 {
     const int group = kind == PANEL_Q6_K ? 16 : 32, per_block = panel_block_size(kind) / group;
     const int64_t n_bytes = panel_block_bytes((panel_format){.kind = kind}), n = t->K / group;
@@ -56,7 +56,7 @@ V16_FN void amx_block_panels(const lin_tile *t, int P, panel_kind kind)
     }
 }
 
-V16_FN void amx_block_tile(const lin_tile *t, panel_kind kind)
+V16_FORM void amx_block_tile(const lin_tile *t, panel_kind kind)
 {
     amx_configure(kind == PANEL_Q6_K ? 16 : 32);
     if (t->n_panels == 2)
@@ -70,7 +70,7 @@ V16_FN void amx_block_tile(const lin_tile *t, panel_kind kind)
     static void amx_##name(const lin_tile *t) \
     {                                         \
         if (t->n_rows < AMX_LEAST)            \
-            lin_##name(t);                    \
+            amx_few(t, kind);                 \
         else                                  \
             amx_block_tile(t, kind);          \
     }

@@ -85,7 +85,7 @@ V16_FN amx_rows amx_rows_at(const lin_tile *t, int r0)
 }
 
 /* Rows past the last are what was there before: their sums are not read. */
-V16_FN void amx_copy_rows(const lin_tile *t, int r0, int n, int64_t k, int group, int8_t *to)
+V16_FORM void amx_copy_rows(const lin_tile *t, int r0, int n, int64_t k, int group, int8_t *to)
 {
     for (int r = 0; r < n; r++) {
         const int8_t *from = t->q[r0 + r] + k;
@@ -97,7 +97,7 @@ V16_FN void amx_copy_rows(const lin_tile *t, int r0, int n, int64_t k, int group
 }
 
 /* Codes of a block as 4 k of 16 outputs a line. */
-V16_FN const uint8_t *amx_codes(const uint8_t *codes, int bits, int group, uint8_t *to)
+V16_FORM const uint8_t *amx_codes(const uint8_t *codes, int bits, int group, uint8_t *to)
 {
     const v16i low = v16i_set1(0x0f0f0f0f);
     if (bits == 8) return codes;
@@ -118,8 +118,8 @@ typedef struct {
 } amx_sums;
 
 /* The products of block i with up to 16 rows from r0 on; its codes are in the registers. */
-V16_FN void amx_products(const lin_tile *t, int P, int group, int64_t i, int r0, amx_rows x,
-                         amx_sums *to)
+V16_FORM void amx_products(const lin_tile *t, int P, int group, int64_t i, int r0, amx_rows x,
+                           amx_sums *to)
 {
     _Alignas(64) int8_t copied[AMX_ROWS * 64];
     if (x.stride) {
@@ -142,8 +142,8 @@ V16_FN void amx_products(const lin_tile *t, int P, int group, int64_t i, int r0,
 }
 
 /* What scales and biases make of them, onto the sums in t->out. */
-V16_FN void amx_add(const lin_tile *t, int P, int64_t i, int r0, const v16 *s, const v16 *o,
-                    const amx_sums *from)
+V16_FORM void amx_add(const lin_tile *t, int P, int64_t i, int r0, const v16 *s, const v16 *o,
+                      const amx_sums *from)
 {
     float *out = t->out + r0 * TILE_PANELS * PANEL_N;
     int n = t->n_rows - r0 < AMX_ROWS ? t->n_rows - r0 : AMX_ROWS;
@@ -165,7 +165,7 @@ typedef struct {
     _Alignas(64) uint8_t spread[TILE_PANELS][64 * PANEL_N];
 } amx_run;
 
-V16_FN void amx_begin(const lin_tile *t, int P, amx_run *run)
+V16_FORM void amx_begin(const lin_tile *t, int P, amx_run *run)
 {
     for (int r = 0; r < t->n_rows; r++) {
         if (r % AMX_ROWS == 0) run->x[r / AMX_ROWS] = amx_rows_at(t, r);
@@ -175,8 +175,8 @@ V16_FN void amx_begin(const lin_tile *t, int P, amx_run *run)
 
 /* Step i of n + 1: block i begins, by its codes, and block i - 1 ends, by its scales s and offsets
  * o. n_bytes of the next tile's panels are fetched, a block's share. */
-V16_FN void amx_step(const lin_tile *t, int P, int group, int64_t i, int64_t n, amx_run *run,
-                     const uint8_t *const *codes, const v16 *s, const v16 *o, int64_t n_bytes)
+V16_FORM void amx_step(const lin_tile *t, int P, int group, int64_t i, int64_t n, amx_run *run,
+                       const uint8_t *const *codes, const v16 *s, const v16 *o, int64_t n_bytes)
 {
     AMX_IN_ORDER();
     if (i < n) _tile_loadd(AMX_CODES_0, codes[0], 64);
@@ -191,7 +191,7 @@ V16_FN void amx_step(const lin_tile *t, int P, int group, int64_t i, int64_t n, 
     }
 }
 
-V16_FN void amx_panels(const lin_tile *t, int P, int bits, int group)
+V16_FORM void amx_panels(const lin_tile *t, int P, int bits, int group)
 {
     const amx_block b = amx_block_of(t);
     amx_run run;
@@ -210,7 +210,7 @@ V16_FN void amx_panels(const lin_tile *t, int P, int bits, int group)
     }
 }
 
-V16_FN void amx_tile(const lin_tile *t, int bits)
+V16_FORM void amx_tile(const lin_tile *t, int bits)
 {
     const int group = t->format.group;
     amx_configure(group);
@@ -221,10 +221,16 @@ V16_FN void amx_tile(const lin_tile *t, int bits)
     _tile_release();
 }
 
+/* Row by row, as without AMX: by what is compiled for that already. */
+static void amx_few(const lin_tile *t, panel_kind kind)
+{
+    cpu_kernels_avx512vnni.lin[kind](t);
+}
+
 static void amx_q4(const lin_tile *t)
 {
     if (t->n_rows < AMX_LEAST)
-        lin_q4(t);
+        amx_few(t, PANEL_Q4);
     else
         amx_tile(t, 4);
 }
@@ -232,7 +238,7 @@ static void amx_q4(const lin_tile *t)
 static void amx_q8(const lin_tile *t)
 {
     if (t->n_rows < AMX_LEAST)
-        lin_q8(t);
+        amx_few(t, PANEL_Q8);
     else
         amx_tile(t, 8);
 }

@@ -44,8 +44,8 @@ V16_FN __m256 lin8_scales(const uint8_t *p, bool is_f32)
 }
 
 /* LIN8_RUNS runs of 4-bit codes against R rows from k on, on top of dot. */
-V16_FN void lin8_runs4(const uint8_t *codes, const int8_t *const *q, int64_t k, int R,
-                       __m256i dot[LIN_R][2])
+V16_FORM void lin8_runs4(const uint8_t *codes, const int8_t *const *q, int64_t k, int R,
+                         __m256i dot[LIN_R][2])
 {
     const __m256i low = _mm256_set1_epi8(15), one = _mm256_set1_epi16(1);
     __m256i d[LIN_R][2];
@@ -74,8 +74,8 @@ V16_FN void lin8_runs4(const uint8_t *codes, const int8_t *const *q, int64_t k, 
 
 /* n runs of 8-bit codes, 4 k's each: even and odd bytes apart, as two products of a full byte do
  * not fit 16 bits. */
-V16_FN void lin8_runs8(const uint8_t *codes, const int8_t *const *q, int64_t k, int n, int R,
-                       __m256i dot[LIN_R][2])
+V16_FORM void lin8_runs8(const uint8_t *codes, const int8_t *const *q, int64_t k, int n, int R,
+                         __m256i dot[LIN_R][2])
 {
     const __m256i even = _mm256_set1_epi16(255);
     for (int c = 0; c < n; c++, codes += 64, k += 4) {
@@ -97,8 +97,8 @@ V16_FN void lin8_runs8(const uint8_t *codes, const int8_t *const *q, int64_t k, 
 }
 
 /* A group's share of half h of the outputs: y + dot * (scale * xs) + offset * sum. */
-V16_FN void lin8_sum(const lin_tile *t, __m256 s, __m256 o, int64_t b, int r0, int R, int h,
-                     __m256i dot[LIN_R][2], __m256 y[LIN_R][2])
+V16_FORM void lin8_sum(const lin_tile *t, __m256 s, __m256 o, int64_t b, int r0, int R, int h,
+                       __m256i dot[LIN_R][2], __m256 y[LIN_R][2])
 {
     for (int r = 0; r < R; r++) {
         __m256 f = _mm256_mul_ps(s, _mm256_set1_ps(t->scale[r0 + r][b]));
@@ -108,8 +108,8 @@ V16_FN void lin8_sum(const lin_tile *t, __m256 s, __m256 o, int64_t b, int r0, i
 }
 
 /* The same, of affine groups. */
-V16_FN void lin8_add(const lin_tile *t, const uint8_t *at, int64_t b, int r0, int R, int h,
-                     __m256i dot[LIN_R][2], __m256 y[LIN_R][2])
+V16_FORM void lin8_add(const lin_tile *t, const uint8_t *at, int64_t b, int r0, int R, int h,
+                       __m256i dot[LIN_R][2], __m256 y[LIN_R][2])
 {
     const bool is_f32 = t->format.has_f32_scales;
     at += is_f32 ? 32 * h : 16 * h;
@@ -133,8 +133,8 @@ V16_FN const uint8_t *lin8_after(const lin_tile *t, int p)
 /* Rows [r0, r0 + R) against panel p. R, bits and fetches are literals at the call, and group too
  * where speed matters. With few rows the panel itself is fetched, and the beginning of what is read
  * behind it; with more of them the next panel, which has the time of this tile. */
-V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p, int r0, int R, int bits,
-                     int group, bool fetches)
+V16_FORM void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p, int r0, int R,
+                       int bits, int group, bool fetches)
 {
     const int head = panel_head_bytes(t->format);
     const int64_t block = head + group * PANEL_N * bits / 8, n_blocks = t->K / group;
@@ -172,8 +172,8 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p, int 
             _mm256_storeu_ps(t->out + ((r0 + r) * TILE_PANELS + p) * PANEL_N + 8 * h, y[r][h]);
 }
 
-V16_FN void lin8_block_dots(panel_kind kind, const uint8_t *at, int g, const int8_t *const *q,
-                            int64_t k, int group, int R, __m256i dot[LIN_R][2])
+V16_FORM void lin8_block_dots(panel_kind kind, const uint8_t *at, int g, const int8_t *const *q,
+                              int64_t k, int group, int R, __m256i dot[LIN_R][2])
 {
     const uint8_t *codes = lin_group_codes(kind, at, group, g);
     for (int r = 0; r < R; r++) dot[r][0] = dot[r][1] = _mm256_setzero_si256();
@@ -204,8 +204,8 @@ V16_FN void lin8_block_dots(panel_kind kind, const uint8_t *at, int g, const int
 enum { LIN8_AHEAD_BYTES = 3072 };
 
 /* lin_int8 for the block kinds: the same sums, scales from a block's own form. */
-V16_FN void lin_blocks(const lin_tile *t, const uint8_t *const *panel, int p, int r0, int R,
-                       panel_kind kind, bool fetches)
+V16_FORM void lin_blocks(const lin_tile *t, const uint8_t *const *panel, int p, int r0, int R,
+                         panel_kind kind, bool fetches)
 {
     const int group = kind == PANEL_Q6_K ? 16 : 32, size = panel_block_size(kind);
     const int n_bytes = (int)panel_block_bytes((panel_format){.kind = kind}),

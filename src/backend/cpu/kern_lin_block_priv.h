@@ -24,7 +24,7 @@ V16_FN v16 lin_half(const uint8_t *p)
 }
 
 /* Scales and minima of groups 0 to 3, then 4 to 7, as four bytes each (block_scale_min). */
-V16_FN void lin_scales_k(const uint8_t *at, lin_scale_block *b)
+V16_FORM void lin_scales_k(const uint8_t *at, lin_scale_block *b)
 {
     const v16i six = v16i_set1(0x3f3f3f3f), four = v16i_set1(0x0f0f0f0f),
                two = v16i_set1(0x30303030);
@@ -40,7 +40,7 @@ V16_FN void lin_scales_k(const uint8_t *at, lin_scale_block *b)
     }
 }
 
-V16_FN void lin_scales_of(panel_kind kind, const uint8_t *at, lin_scale_block *b)
+V16_FORM void lin_scales_of(panel_kind kind, const uint8_t *at, lin_scale_block *b)
 {
     if (kind == PANEL_Q4_K || kind == PANEL_Q5_K) {
         lin_scales_k(at, b);
@@ -91,8 +91,8 @@ V16_FN v16i lin_to_bit4(v16i v, int from)
 
 /* Run c of a group as bytes: k = 8 c .. 8 c + 3 and 8 c + 4 .. 8 c + 7. `codes` is the group's, and
  * `high` its further bits. */
-V16_FN void lin_wide_run(panel_kind kind, const uint8_t *codes, const uint8_t *high, int c,
-                         v16i wide[2])
+V16_FORM void lin_wide_run(panel_kind kind, const uint8_t *codes, const uint8_t *high, int c,
+                           v16i wide[2])
 {
     const v16i low = v16i_set1(0x0f0f0f0f);
     v16i w = v16i_load(codes + 64 * c);

@@ -28,8 +28,8 @@ V16_FN v16i lin_quad(const int8_t *q)
 }
 
 /* The exact dot products of runs [from, to) of a 4-bit block, on top of d. */
-V16_FN void lin_runs4(const uint8_t *const *codes, const int8_t *const *q, int from, int to, int R,
-                      v16_dots d[LIN_R][LIN_P])
+V16_FORM void lin_runs4(const uint8_t *const *codes, const int8_t *const *q, int from, int to,
+                        int R, v16_dots d[LIN_R][LIN_P])
 {
     const v16i low = v16i_set1(0x0f0f0f0f);
     for (int c = from; c < to; c++) {
@@ -47,8 +47,8 @@ V16_FN void lin_runs4(const uint8_t *const *codes, const int8_t *const *q, int f
     }
 }
 
-V16_FN void lin_dots4(const uint8_t *const *codes, const int8_t *const *q, int group, int R,
-                      v16i dot[LIN_R][LIN_P])
+V16_FORM void lin_dots4(const uint8_t *const *codes, const int8_t *const *q, int group, int R,
+                        v16i dot[LIN_R][LIN_P])
 {
     for (int r = 0; r < R; r++)
         for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_set1(0);
@@ -66,8 +66,8 @@ V16_FN void lin_dots4(const uint8_t *const *codes, const int8_t *const *q, int g
 #endif
 }
 
-V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int group, int R,
-                      v16i dot[LIN_R][LIN_P])
+V16_FORM void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int group, int R,
+                        v16i dot[LIN_R][LIN_P])
 {
     for (int r = 0; r < R; r++)
         for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_set1(0);
@@ -83,8 +83,8 @@ V16_FN void lin_dots8(const uint8_t *const *codes, const int8_t *const *q, int g
 
 /* Rows [r0, r0 + R) against the LIN_P panels of `panel`. R, bits and fetches are literals at the
  * call, and group too where speed matters. */
-V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
-                     int bits, int group, bool fetches)
+V16_FORM void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
+                       int bits, int group, bool fetches)
 {
     const bool is_f32 = t->format.has_f32_scales, has_zero = t->format.zero != 0;
     const int head = panel_head_bytes(t->format), biases = panel_scale_bytes(t->format);
@@ -132,8 +132,8 @@ V16_FN void lin_int8(const lin_tile *t, const uint8_t *const *panel, int p0, int
 }
 
 /* The exact dot products of a group whose codes are widened run by run. */
-V16_FN void lin_dots_wide(panel_kind kind, const uint8_t *const *at, int g, const int8_t *const *q,
-                          int group, int R, v16i dot[LIN_R][LIN_P])
+V16_FORM void lin_dots_wide(panel_kind kind, const uint8_t *const *at, int g,
+                            const int8_t *const *q, int group, int R, v16i dot[LIN_R][LIN_P])
 {
     for (int r = 0; r < R; r++)
         for (int p = 0; p < LIN_P; p++) dot[r][p] = v16i_set1(0);
@@ -158,8 +158,8 @@ V16_FN void lin_dots_wide(panel_kind kind, const uint8_t *const *at, int g, cons
 #undef LIN_WIDE_RUN
 }
 
-V16_FN void lin_block_dots(panel_kind kind, const uint8_t *const *at, int g, const int8_t *const *q,
-                           int group, int R, v16i dot[LIN_R][LIN_P])
+V16_FORM void lin_block_dots(panel_kind kind, const uint8_t *const *at, int g,
+                             const int8_t *const *q, int group, int R, v16i dot[LIN_R][LIN_P])
 {
     const uint8_t *codes[LIN_P];
     for (int p = 0; p < LIN_P; p++) codes[p] = lin_group_codes(kind, at[p], group, g);
@@ -173,8 +173,8 @@ V16_FN void lin_block_dots(panel_kind kind, const uint8_t *const *at, int g, con
 
 /* lin_int8 for the block kinds: the same sums, scales from a block's own form. From three rows on
  * the next tile's panels are fetched. */
-V16_FN void lin_blocks(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
-                       panel_kind kind, bool fetches)
+V16_FORM void lin_blocks(const lin_tile *t, const uint8_t *const *panel, int p0, int r0, int R,
+                         panel_kind kind, bool fetches)
 {
     const int group = kind == PANEL_Q6_K ? 16 : 32, size = panel_block_size(kind);
     const int n_bytes = (int)panel_block_bytes((panel_format){.kind = kind}),

@@ -46,7 +46,7 @@ V16_FN lin_block lin_block_at(const lin_tile *t, const uint8_t *panel, panel_kin
 }
 
 /* Element k of 16 outputs: exactly the values of quant.h and half.h. */
-V16_FN v16 lin_weight(const lin_block *b, panel_kind kind, int k)
+V16_FORM v16 lin_weight(const lin_block *b, panel_kind kind, int k)
 {
     const uint16_t *h = (const uint16_t *)(const void *)b->src + k * PANEL_N;
     if (kind == PANEL_F32) return v16_load((const float *)(const void *)b->src + k * PANEL_N);
@@ -61,7 +61,7 @@ V16_FN v16 lin_weight(const lin_block *b, panel_kind kind, int k)
 }
 
 /* Up to 4 rows: every weight is used as soon as it is decoded. */
-V16_FN void lin_float_few(const lin_tile *t, int R, int P, panel_kind kind)
+V16_FORM void lin_float_few(const lin_tile *t, int R, int P, panel_kind kind)
 {
     const int step = panel_is_affine(kind) ? t->format.group : 64;
     v16 y[LIN_FLOAT_R][TILE_PANELS];
@@ -85,8 +85,8 @@ V16_FN void lin_float_few(const lin_tile *t, int R, int P, panel_kind kind)
 }
 
 /* Rows [r0, r0 + R) against P decoded panels, n more k's from k0 on. */
-V16_FN void lin_float_rows(const lin_tile *t, int r0, int R, int P, int64_t k0, int n,
-                           float w[TILE_PANELS][64 * PANEL_N])
+V16_FORM void lin_float_rows(const lin_tile *t, int r0, int R, int P, int64_t k0, int n,
+                             float w[TILE_PANELS][64 * PANEL_N])
 {
     const float *x[LIN_FLOAT_R];
     float *out = t->out + r0 * TILE_PANELS * PANEL_N;
@@ -108,8 +108,8 @@ V16_FN void lin_float_rows(const lin_tile *t, int r0, int R, int P, int64_t k0, 
         for (int p = 0; p < P; p++) v16_store(out + (r * TILE_PANELS + p) * PANEL_N, y[r][p]);
 }
 
-V16_FN void lin_float_tile(const lin_tile *t, int P, int64_t k0, int n,
-                           float w[TILE_PANELS][64 * PANEL_N])
+V16_FORM void lin_float_tile(const lin_tile *t, int P, int64_t k0, int n,
+                             float w[TILE_PANELS][64 * PANEL_N])
 {
     int r = 0;
     for (; r + LIN_FLOAT_R <= t->n_rows; r += LIN_FLOAT_R)
@@ -118,7 +118,7 @@ V16_FN void lin_float_tile(const lin_tile *t, int P, int64_t k0, int n,
 }
 
 /* Many rows: a block of each panel is decoded once for all of them. */
-V16_FN void lin_float_many(const lin_tile *t, panel_kind kind)
+V16_FORM void lin_float_many(const lin_tile *t, panel_kind kind)
 {
     float w[TILE_PANELS][64 * PANEL_N];
     const int step = panel_is_affine(kind) ? t->format.group : 64;
@@ -135,7 +135,7 @@ V16_FN void lin_float_many(const lin_tile *t, panel_kind kind)
     }
 }
 
-V16_FN void lin_float(const lin_tile *t, panel_kind kind)
+V16_FORM void lin_float(const lin_tile *t, panel_kind kind)
 {
     if (t->n_panels == 2 && t->n_rows == 1)
         lin_float_few(t, 1, 2, kind);
@@ -150,8 +150,8 @@ V16_FN void lin_float(const lin_tile *t, panel_kind kind)
 }
 
 /* Up to LIN_R rows. Block kinds have their group size from the kind. */
-V16_FN void lin_some_rows(const lin_tile *t, const uint8_t *const *panel, int p, int r, int R,
-                          panel_kind kind, int group, bool fetches)
+V16_FORM void lin_some_rows(const lin_tile *t, const uint8_t *const *panel, int p, int r, int R,
+                            panel_kind kind, int group, bool fetches)
 {
     if (panel_is_block(kind))
         lin_blocks(t, panel, p, r, R, kind, fetches);
@@ -159,8 +159,8 @@ V16_FN void lin_some_rows(const lin_tile *t, const uint8_t *const *panel, int p,
         lin_int8(t, panel, p, r, R, kind == PANEL_Q4 ? 4 : 8, group, fetches);
 }
 
-V16_FN void lin_rows(const lin_tile *t, const uint8_t *const *panel, int p, panel_kind kind,
-                     int group, bool fetches)
+V16_FORM void lin_rows(const lin_tile *t, const uint8_t *const *panel, int p, panel_kind kind,
+                       int group, bool fetches)
 {
     const bool few = t->n_rows <= LIN_FEW && lin_fetches_few(t, fetches);
     for (int r = 0; r < t->n_rows;) {
@@ -195,7 +195,7 @@ V16_FN void lin_rows(const lin_tile *t, const uint8_t *const *panel, int p, pane
     }
 }
 
-V16_FN void lin_int8_tile(const lin_tile *t, panel_kind kind)
+V16_FORM void lin_int8_tile(const lin_tile *t, panel_kind kind)
 {
     for (int p = 0; p < t->n_panels; p += LIN_P) {
         const uint8_t *panel[LIN_P]; /* a panel that is missing at the end is done twice */
@@ -214,18 +214,19 @@ V16_FN void lin_int8_tile(const lin_tile *t, panel_kind kind)
     }
 }
 
-static void lin_q4(const lin_tile *t)
+/* The int8 tiles are not used where others take their place. */
+V16_OP void lin_q4(const lin_tile *t)
 {
     lin_int8_tile(t, PANEL_Q4);
 }
 
-static void lin_q8(const lin_tile *t)
+V16_OP void lin_q8(const lin_tile *t)
 {
     lin_int8_tile(t, PANEL_Q8);
 }
 
 #define LIN_BLOCK(name, kind)           \
-    static void name(const lin_tile *t) \
+    V16_OP void name(const lin_tile *t) \
     {                                   \
         lin_int8_tile(t, kind);         \
     }

@@ -17,9 +17,24 @@
 
 #include "tensor/half.h"
 
-#define V16_FN static inline __attribute__((always_inline, unused))
-/* One operation. In plain C it is some tens of instructions: the compiler may keep it a call. */
+/* A sanitizer takes minutes for what is compiled anew at each of its calls. Builds under one are
+ * about what is touched and not how fast, so there V16_FORMS_ARE_ONE: the same operations in the
+ * same order, compiled once.
+ *   V16_OP    one operation; in plain C it is some tens of instructions, and may stay a call
+ *   V16_FN    a part of a loop, which has to be inlined
+ *   V16_FORM  a loop whose calls name their rows, kinds and sizes as literals, a hundred times and
+ *             more a file; as one it reads them at run time */
 #define V16_OP static inline __attribute__((unused))
+#if defined(V16_FORMS_ARE_ONE) && !defined(__AVX2__)
+#define V16_FN V16_OP
+#else
+#define V16_FN static inline __attribute__((always_inline, unused))
+#endif
+#ifdef V16_FORMS_ARE_ONE
+#define V16_FORM static __attribute__((noinline, unused))
+#else
+#define V16_FORM V16_FN
+#endif
 
 enum { V16_DOTS_STEPS = 8 };
 
