@@ -17,7 +17,7 @@
 #include "tensor/half.h"
 #include "tensor/quant.h"
 
-enum { OP_BUFS_MAX = 64, OP_WEIGHTS_MAX = 8, OP_LANES_MAX = 64, OP_GROUPS_MAX = 3 };
+enum { OP_BUFS_MAX = 64, OP_WEIGHTS_MAX = 9, OP_LANES_MAX = 64, OP_GROUPS_MAX = 3 };
 
 /* ---- lanes -------------------------------------------------------------------------------- */
 
@@ -85,13 +85,14 @@ typedef struct {
     op_role role;
     op_type type;
     op_axis axis;
-    int group;    /* whose rows or lanes */
-    int64_t unit; /* elements of one unit */
-    int64_t n;    /* elements in all; 0 = an empty dev_buf */
-    void *host;   /* content before the call; f32 for ACT */
-    double *want; /* [n] by the formula in double; NULL when it has no reading */
-    bool opaque;  /* its order is the backend's own: never compared between backends */
-    int follows;  /* when not 0: element i says nothing where integer i of this buffer differs */
+    int group;         /* whose rows or lanes */
+    int64_t unit;      /* elements of one unit */
+    int64_t n;         /* elements in all; 0 = an empty dev_buf */
+    void *host;        /* content before the call; f32 for ACT */
+    double *want;      /* [n] by the formula in double; NULL when it has no reading */
+    double *want_bf16; /* the same with weights and activations rounded to bf16; may be NULL */
+    bool opaque;       /* its order is the backend's own: never compared between backends */
+    int follows; /* when not 0: element i says nothing where integer i of this buffer differs */
     double bound_cpu; /* when not 0: what cpu may be off, see op_loosen */
 } op_buf;
 

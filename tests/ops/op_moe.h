@@ -141,34 +141,46 @@ static inline void moe_build(op_call *c, int i, const op_lanes *lanes)
 
 /* y += weight * down(silu(gate x) * up x) with slice e of three weights. */
 static inline void moe_read_expert(op_call *c, int first, int64_t e, int F, const double *x,
-                                   double weight, double *y)
+                                   double weight, double *y, read_way way)
 {
     const moe_case *p = c->param;
+    const tensor *w = &c->weight[first];
     double a[256];
     for (int f = 0; f < F; f++) {
-        double g = read_dot(&c->weight[first], e, f, x);
-        a[f] = g * read_sigmoid(g) * read_dot(&c->weight[first + 1], e, f, x);
+        double g = read_dot_as(&w[0], e, f, x, way);
+        a[f] = g * read_sigmoid(g) * read_dot_as(&w[1], e, f, x, way);
+        if (way == READ_BF16) a[f] = read_rounded(a[f]);
     }
-    for (int n = 0; n < p->E; n++) y[n] += weight * read_dot(&c->weight[first + 2], e, n, a);
+    for (int n = 0; n < p->E; n++) y[n] += weight * read_dot_as(&w[2], e, n, a, way);
 }
 
-/* A few rows are enough: the reading decodes every weight bit by bit. */
-static inline void moe_read(op_call *c)
+static inline void moe_read_as(op_call *c, double *h, read_way way)
 {
     const moe_case *p = c->param;
-    double *x = read_doubles(c, MOE_X);
-    op_buf *h = &c->buf[MOE_H];
-    for (int64_t i = 0; i < h->n; i++) h->want[i] = (double)((float *)h->host)[i];
+    const double *x = read_doubles(c, MOE_X);
+    for (int64_t i = 0; i < c->buf[MOE_H].n; i++) h[i] = (double)op_f32(c, MOE_H)[i];
     for (int64_t t = 0; t < c->lanes[0].T; t++) {
-        double *y = h->want + t * p->E;
+        const double *row = x + t * p->E;
+        double *y = h + t * p->E;
         for (int k = 0; k < p->K; k++) {
-            moe_read_expert(c, MOE_GATE, op_i32(c, MOE_IDS)[t * p->K + k], p->F, x + t * p->E,
-                            (double)op_f32(c, MOE_W)[t * p->K + k], y);
+            moe_read_expert(c, MOE_GATE, op_i32(c, MOE_IDS)[t * p->K + k], p->F, row,
+                            (double)op_f32(c, MOE_W)[t * p->K + k], y, way);
         }
         if (p->shared_F == 0) continue;
-        double gate = read_sigmoid(read_dot(&c->weight[MOE_S_SIGMOID], 0, 0, x + t * p->E));
-        moe_read_expert(c, MOE_S_GATE, 0, p->shared_F, x + t * p->E, gate, y);
+        double gate = read_sigmoid(read_dot_as(&c->weight[MOE_S_SIGMOID], 0, 0, row, way));
+        moe_read_expert(c, MOE_S_GATE, 0, p->shared_F, row, gate, y, way);
     }
+}
+
+/* A few rows are enough: the reading decodes every weight bit by bit. Of three weights in turn,
+ * what rounding does to them depends on the numbers too much for one bound: so it is read as well.
+ */
+static inline void moe_read(op_call *c)
+{
+    op_buf *h = &c->buf[MOE_H];
+    moe_read_as(c, h->want, READ_EXACT);
+    h->want_bf16 = op_new(c, h->n, sizeof(double));
+    moe_read_as(c, h->want_bf16, READ_BF16);
 }
 
 static const op_entry op_moe[] = {

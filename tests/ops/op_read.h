@@ -22,13 +22,27 @@ static inline double read_number(const void *p, int64_t i, dtype type)
     return sign ? -v : v;
 }
 
-/* Element (row, k) of slice x of a weight. */
-static inline double read_weight(const tensor *t, int64_t x, int64_t row, int64_t k)
+/* The bf16 next to x. */
+static inline double read_rounded(double x)
+{
+    uint16_t h = half_to_bf16((float)x);
+    return read_number(&h, 0, DTYPE_BF16);
+}
+
+/* How a reading takes values that some backends keep in bf16. */
+typedef enum { READ_EXACT, READ_BF16 } read_way;
+
+/* Element (row, k) of slice x of a weight. READ_BF16: scale, bias and then the value rounded. */
+static inline double read_weight_as(const tensor *t, int64_t x, int64_t row, int64_t k,
+                                    read_way way)
 {
     int64_t K = t->shape[t->n_dims - 1], N = t->shape[t->n_dims - 2];
     int64_t slice = t->slice_stride ? t->slice_stride : N * K;
     int64_t at = x * slice + row * K; /* elements before the row */
-    if (t->type != DTYPE_AFFINE) return read_number(t->data, at + k, t->type);
+    if (t->type != DTYPE_AFFINE) {
+        double v = read_number(t->data, at + k, t->type);
+        return way == READ_BF16 ? read_rounded(v) : v;
+    }
     const uint8_t *bytes = (const uint8_t *)t->data + at * t->bits / 8;
     uint32_t code = 0;
     for (int i = 0; i < t->bits; i++) {
@@ -38,17 +52,29 @@ static inline double read_weight(const tensor *t, int64_t x, int64_t row, int64_
     int64_t group = (at + k) / t->group;
     float scale = (float)read_number(t->scales, group, t->scale_type);
     float bias = (float)read_number(t->biases, group, t->scale_type);
+    if (way == READ_BF16)
+        return read_rounded(read_rounded((double)scale) * code + read_rounded((double)bias));
     volatile float product = scale * (float)code; /* rounded apart from the sum */
     return (double)(product + bias);
 }
 
+static inline double read_weight(const tensor *t, int64_t x, int64_t row, int64_t k)
+{
+    return read_weight_as(t, x, row, k, READ_EXACT);
+}
+
 /* sum_k W[x, row, k] v[k] */
-static inline double read_dot(const tensor *t, int64_t x, int64_t row, const double *v)
+static inline double read_dot_as(const tensor *t, int64_t x, int64_t row, const double *v,
+                                 read_way way)
 {
     int64_t K = t->shape[t->n_dims - 1];
     double sum = 0;
-    for (int64_t k = 0; k < K; k++) sum += read_weight(t, x, row, k) * v[k];
+    for (int64_t k = 0; k < K; k++) sum += read_weight_as(t, x, row, k, way) * v[k];
     return sum;
+}
+static inline double read_dot(const tensor *t, int64_t x, int64_t row, const double *v)
+{
+    return read_dot_as(t, x, row, v, READ_EXACT);
 }
 
 /* A weight as doubles [N, K] of slice x, when it is used often. */
