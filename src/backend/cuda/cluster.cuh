@@ -35,4 +35,45 @@ __device__ static inline void cluster_send(float *at, int block, float v)
 #endif
 }
 
+/* This block's place in its cluster; 0 where there is none. */
+__device__ static inline int cluster_rank()
+{
+    uint32_t rank = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+    return static_cast<int>(rank);
+}
+
+/* cluster_send of two words. */
+__device__ static inline void cluster_send_two(void *at, int block, uint2 v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t to;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(to)
+                 : "r"(shared_address(at)), "r"(block));
+    asm volatile("st.shared::cluster.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(v.x), "r"(v.y)
+                 : "memory");
+#else
+    (void)at, (void)block, (void)v;
+#endif
+}
+
+/* cluster_send of four words. */
+__device__ static inline void cluster_send_four(float4 *at, int block, float4 v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t to;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(to)
+                 : "r"(shared_address(at)), "r"(block));
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v.x), "f"(v.y),
+                 "f"(v.z), "f"(v.w)
+                 : "memory");
+#else
+    (void)at, (void)block, (void)v;
+#endif
+}
+
 #endif

@@ -56,8 +56,9 @@ static inline cudaError_t launch_early(bool is_early, void (*kernel)(Params...),
 
 /* The same in clusters of `cluster` blocks along x, for sm_90 alone; always early. */
 template <typename... Params, typename... Args>
-static inline cudaError_t launch_clusters(void (*kernel)(Params...), dim3 grid, int cluster,
-                                          int threads, cudaStream_t stream, const Args &...args)
+static inline cudaError_t launch_clusters_with(void (*kernel)(Params...), dim3 grid, int cluster,
+                                               int threads, int shared, cudaStream_t stream,
+                                               const Args &...args)
 {
     cudaLaunchAttribute attribute[2] = {};
     attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -69,10 +70,19 @@ static inline cudaError_t launch_clusters(void (*kernel)(Params...), dim3 grid, 
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = static_cast<size_t>(shared);
     config.stream = stream;
     config.attrs = attribute;
     config.numAttrs = 2;
     return cudaLaunchKernelEx(&config, kernel, args...);
+}
+
+/* The same without dynamic shared memory. */
+template <typename... Params, typename... Args>
+static inline cudaError_t launch_clusters(void (*kernel)(Params...), dim3 grid, int cluster,
+                                          int threads, cudaStream_t stream, const Args &...args)
+{
+    return launch_clusters_with(kernel, grid, cluster, threads, 0, stream, args...);
 }
 
 #endif

@@ -151,6 +151,25 @@ static void ahead_init(cuda_backend *cb, tile_args *t, int bits, pick_tile tile)
     t->is_light = !t->has_experts && ahead_total(&own) < AHEAD_LIGHT_BYTES;
 }
 
+/* Blocks of a cluster in which the slices of a split launch meet: the most slices of a part, which
+ * those of the other parts divide; 0: they meet in memory, or in the op behind. */
+static int cluster_of(const cuda_backend *cb, const tile_args *t, int64_t n_tiles, pick_tile tile)
+{
+    int most = 1;
+    if (cb->sm != 90 || tile.kernel != PICK_STREAM || tile.columns > LINEAR_CLUSTER_COLUMNS)
+        return 0;
+    for (int i = 0; i < t->n_parts; i++) {
+        const tile_part *p = &t->part[i];
+        if (p->tiles || p->slice_step > 0) return 0;
+        if (cuda_pick_is_split(n_tiles, p->slices, tile) && p->slices > most) most = p->slices;
+    }
+    for (int i = 0; i < t->n_parts; i++) {
+        const tile_part *p = &t->part[i];
+        if (cuda_pick_is_split(n_tiles, p->slices, tile) && most % p->slices) return 0;
+    }
+    return most > 1 && most <= LINEAR_CLUSTER_MAX ? most : 0;
+}
+
 /* One launch: pieces of one format, for one tile; with PICK_WIDE of one x. */
 static status run_format(cuda_backend *cb, const linear_piece *const *pieces, int n, pick_tile tile,
                          float *partials)
@@ -164,6 +183,7 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
     t.counters = buf_of<uint32_t>(cb->counters);
     int64_t n_tiles = 0, partial = 0, blocks = 0;
     int counters = 0;
+    t.knows_tiles = true;
     if (n == 1 && !pieces[0]->experts) {
         tile = cuda_pick_rounds(tile, linear_weight_bits(w), pieces[0]->T,
                                 part_groups(pieces[0], tile), cb->n_sms);
@@ -175,14 +195,17 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
     for (int i = 0; i < n; i++) {
         part_init(&t.part[i], pieces[i], tile, t.brick_bytes);
         t.has_experts |= t.part[i].tiles != nullptr;
+        t.knows_tiles &= !pieces[i]->experts || pieces[i]->experts->is_known;
         n_tiles += int64_t(t.part[i].n_groups) * t.part[i].row_tiles;
     }
+    t.cluster = l.cluster = cluster_of(cb, &t, n_tiles, tile);
     for (int i = 0; i < n; i++) {
         tile_part *p = &t.part[i];
         int tiles = p->n_groups * p->row_tiles;
         p->is_split = cuda_pick_is_split(n_tiles, p->slices, tile);
         p->block_begin = static_cast<int>(blocks);
         blocks += int64_t(tiles) * (p->is_split ? p->slices : 1);
+        if (t.cluster) blocks = div_up<int64_t>(blocks, t.cluster) * t.cluster;
         l.has_slices |= !p->is_split && p->slices > 1;
         if (!p->is_split) continue;
         p->counter_begin = counters;

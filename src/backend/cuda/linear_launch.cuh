@@ -10,12 +10,14 @@ typedef struct {
     void (*kernel)(const tile_args);                  /* stream, tile */
     void (*wide)(const tile_args, const CUtensorMap); /* or this one */
     int threads, shared;
+    int sums; /* more of shared memory, for slices that meet in a cluster */
 } tile_choice;
 
 template <int BITS, int NT> static tile_choice stream_choice(bool has_two)
 {
     using S = stream_shape<NT>;
-    tile_choice c = {linear_stream_kernel<BITS, NT, false>, nullptr, S::THREADS, S::SHARED};
+    tile_choice c = {linear_stream_kernel<BITS, NT, false>, nullptr, S::THREADS, S::SHARED,
+                     S::SUMS};
     if constexpr (BITS != DEQUANT_BF16) {
         if (has_two) c.kernel = linear_stream_kernel<BITS, NT, true>;
     }
@@ -24,16 +26,16 @@ template <int BITS, int NT> static tile_choice stream_choice(bool has_two)
 template <int BITS, int NT, int WN> static tile_choice block_choice(void)
 {
     using S = tile_shape<BITS, NT, WN>;
-    return {linear_tile_kernel<BITS, NT, WN>, nullptr, S::THREADS, S::SHARED};
+    return {linear_tile_kernel<BITS, NT, WN>, nullptr, S::THREADS, S::SHARED, 0};
 }
 template <int BITS, int COLUMNS> static tile_choice wide_choice(bool has_slices)
 {
     if (has_slices) {
         using S = wide_shape<BITS, COLUMNS, true>;
-        return {nullptr, linear_wide_kernel<BITS, COLUMNS, true>, S::THREADS, S::SHARED};
+        return {nullptr, linear_wide_kernel<BITS, COLUMNS, true>, S::THREADS, S::SHARED, 0};
     }
     using S = wide_shape<BITS, COLUMNS, false>;
-    return {nullptr, linear_wide_kernel<BITS, COLUMNS, false>, S::THREADS, S::SHARED};
+    return {nullptr, linear_wide_kernel<BITS, COLUMNS, false>, S::THREADS, S::SHARED, 0};
 }
 
 template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, bool has_two)
@@ -53,7 +55,7 @@ template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, b
             }
             if (t.columns == 96) { /* experts alone, which have one slice */
                 using S = wide_shape<BITS, 96, false>;
-                return {nullptr, linear_wide_kernel<BITS, 96, false>, S::THREADS, S::SHARED};
+                return {nullptr, linear_wide_kernel<BITS, 96, false>, S::THREADS, S::SHARED, 0};
             }
         }
         return wide_choice<BITS, 64>(has_slices);
@@ -70,6 +72,10 @@ cudaError_t linear_tile_launch(const tile_launch *l, const tile_args *a, const C
     if (c.wide) {
         return launch_early(l->is_early, c.wide, l->grid, c.threads, c.shared, l->stream, *a, *map);
     }
+    if (l->cluster) {
+        return launch_clusters_with(c.kernel, l->grid, l->cluster, c.threads, c.shared + c.sums,
+                                    l->stream, *a);
+    }
     return launch_early(l->is_early, c.kernel, l->grid, c.threads, c.shared, l->stream, *a);
 }
 
@@ -80,7 +86,7 @@ template <int BITS> static cudaError_t choice_open(pick_tile tile)
         const void *kernel = c.wide ? reinterpret_cast<const void *>(c.wide)
                                     : reinterpret_cast<const void *>(c.kernel);
         cudaError_t r = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             c.shared);
+                                             c.shared + c.sums);
         if (r != cudaSuccess) return r;
     }
     return cudaSuccess;

@@ -3,6 +3,7 @@
 #ifndef RIPTIDE_BACKEND_CUDA_LINEAR_STREAM_CUH
 #define RIPTIDE_BACKEND_CUDA_LINEAR_STREAM_CUH
 
+#include "backend/cuda/cluster.cuh"
 #include "backend/cuda/linear_tile.cuh"
 #include "backend/cuda/weight_ahead.cuh"
 
@@ -24,6 +25,9 @@ template <int NT> struct stream_shape {
     static constexpr int BRICK_BYTES = COLUMNS * TILE_X_ROW_BYTES;
     static constexpr int CHUNK_BYTES = X_BRICKS * BRICK_BYTES;
     static constexpr int SHARED = 2 * CHUNK_BYTES;
+    /* Room for the sums of slices that meet in a cluster. */
+    static constexpr int SUMS_BYTES = (LINEAR_CLUSTER_MAX - 1) * 16 * NT * THREADS;
+    static constexpr int SUMS = COLUMNS > LINEAR_CLUSTER_COLUMNS ? 0 : SUMS_BYTES;
     static constexpr int ROWS = THREADS / 8; /* that one turn fills */
     static constexpr int X_ROWS = COLUMNS > ROWS ? COLUMNS / ROWS
                                                  : 1; /* of x that a thread copies */
@@ -228,11 +232,43 @@ __device__ static inline void stream_hand_up(const float (&sum)[NT][4], float (&
     }
 }
 
+/* tile_merge within a cluster: slices meet in the shared memory of the block that has the tile's
+ * first, at `sums`, which nobody has used before. */
+template <int NT>
+__device__ static inline bool stream_meet(float (&sum)[NT * 4], const tile_part &p, int slice,
+                                          float4 *sums)
+{
+    constexpr int THREADS = stream_shape<NT>::THREADS;
+    cluster_wait(); /* all blocks have begun */
+    if (slice > 0) {
+        int first = cluster_rank() - slice;
+        float4 *at = sums + (slice - 1) * THREADS * NT + threadIdx.x;
+#pragma unroll
+        for (int c = 0; c < NT; c++) {
+            const float *v = &sum[c * 4];
+            cluster_send_four(at + c * THREADS, first, make_float4(v[0], v[1], v[2], v[3]));
+        }
+    }
+    cluster_arrive();
+    cluster_wait(); /* the sums of all are there */
+    if (slice > 0) return false;
+    for (int s = 1; s < p.slices; s++) {
+        const float4 *at = sums + (s - 1) * THREADS * NT + threadIdx.x;
+#pragma unroll
+        for (int c = 0; c < NT; c++) {
+            float4 v = at[c * THREADS];
+            float *t = &sum[c * 4];
+            t[0] += v.x, t[1] += v.y, t[2] += v.z, t[3] += v.w;
+        }
+    }
+    return true;
+}
+
 /* linear_stream_kernel: one slice, or all slices, of a tile of at most 32 rows.
  *
  * Does     what linear_tile_kernel does, for 8 NT rows
  * Grid     as linear_tile_kernel; block 128: a warp owns one 16-output block
- * Shared   two chunks of x, X_BRICKS bricks each
+ * Shared   two chunks of x, X_BRICKS bricks each; the sums of slices that meet in a cluster
  * Moves    each weight byte once, straight to the registers that multiply it
  * Numbers  linear_tile_kernel's, bit for bit
  * Why      The warps share nothing but x, so there is a barrier every X_BRICKS bricks only; each
@@ -245,8 +281,10 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
     using S = stream_shape<NT>;
     constexpr int BRICK = dequant_brick_bytes(BITS, HAS_TWO), AHEAD = stream_ahead(BITS, NT);
     extern __shared__ __align__(128) uint8_t shared[];
+    /* Before the next launch may begin, if it relies on that (knows_tiles). */
+    if (a.has_experts && !a.knows_tiles && a.part[tile_part_of(a)].tiles) launch_wait();
     launch_next();
-    if (a.has_experts) launch_wait(); /* for the tiles */
+    if (a.cluster) cluster_arrive();
     tile_job job;
     if (!tile_job_init<S::COLUMNS, false>(job, a)) {
         ahead_fetch(a.ahead);
@@ -308,7 +346,12 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
         }
     }
     if (!a.is_light) ahead_fetch(a.ahead);
-    if (p.is_split && p.slice_step == 0) {
+    if (a.cluster && !p.is_split) {
+        cluster_wait(); /* for nothing, but each phase needs both */
+    } else if (a.cluster) {
+        float4 *sums = reinterpret_cast<float4 *>(shared + S::SHARED);
+        if (!stream_meet<NT>(tile_flat(total), p, job.slice, sums)) return;
+    } else if (p.is_split && p.slice_step == 0) {
         if (!tile_merge<S::THREADS, NT>(tile_flat(total), a, p, job.tile, job.slice)) return;
     }
     if (p.out == TILE_OUT_SWIGLU) {

@@ -56,25 +56,37 @@ struct tile_job {
     int tile; /* number of the tile in its part */
 };
 
+/* The part that this block works for. */
+__device__ static inline int tile_part_of(const tile_args &a)
+{
+    int part = 0;
+    while (part + 1 < a.n_parts && static_cast<int>(blockIdx.x) >= a.part[part + 1].block_begin)
+        part++;
+    return part;
+}
+
 /* Of a grid of all parts' tiles, with slices where split; ROWS_FIRST: neighbours are tiles of rows,
  * else tiles along N. False when the block has no rows: tiles that experts did not need. */
 template <int COLUMNS, bool ROWS_FIRST>
 __device__ static inline bool tile_job_init(tile_job &j, const tile_args &a)
 {
-    int block = blockIdx.x;
-    j.part = 0;
-    while (j.part + 1 < a.n_parts && block >= a.part[j.part + 1].block_begin) j.part++;
+    j.part = tile_part_of(a);
     const tile_part &p = a.part[j.part];
-    block -= p.block_begin;
+    int block = blockIdx.x - p.block_begin;
     int n_along = p.n_groups * (p.is_split ? p.slices : 1);
     int row_tile = ROWS_FIRST ? block % p.row_tiles : block / n_along;
     block = ROWS_FIRST ? block / p.row_tiles : block % n_along;
     j.rows = {0, row_tile * COLUMNS, 0};
     if (p.tiles) {
-        if (row_tile >= *p.n_tiles) return false;
-        j.rows = p.tiles[row_tile];
+        /* Past the first-level cache, which a launch that does not wait for its tiles may find
+         * filled by an earlier one; both words at once, there is room behind the last tile. */
+        const int *tile = reinterpret_cast<const int *>(p.tiles + row_tile);
+        int n_tiles = __ldcg(p.n_tiles);
+        j.rows = {__ldcg(tile), __ldcg(tile + 1), __ldcg(tile + 2)};
+        if (row_tile >= n_tiles) return false;
     } else {
         j.rows.count = min(COLUMNS, p.T - j.rows.begin);
+        if (j.rows.count <= 0) return false; /* fills up a cluster */
     }
     j.group = p.is_split ? block / p.slices : block;
     j.slice = p.is_split ? block % p.slices : 0;

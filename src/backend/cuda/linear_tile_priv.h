@@ -14,6 +14,9 @@
 #include "backend/cuda/cuda_priv.h"
 #include "backend/cuda/weight_ahead_priv.h"
 
+/* Slices that can meet in a cluster, and the rows of x up to which there is room for their sums. */
+enum { LINEAR_CLUSTER_MAX = 4, LINEAR_CLUSTER_COLUMNS = 16 };
+
 /* Beyond linear_out. */
 enum {
     TILE_OUT_SWIGLU = LINEAR_ADD + 1, /* y act = silu(gate) * up, of a pair */
@@ -59,8 +62,10 @@ typedef struct {
     int brick_bytes;
     int has_two_groups; /* scales for each 32 of K */
     int has_experts;    /* some part has `tiles` */
+    int knows_tiles;    /* they were there before the launch in front of this one let it begin */
     int n_parts;
     tile_part part[OPS_PARTS_MAX];
+    int cluster; /* blocks of a cluster, in which slices meet; 0: they meet in memory */
     float *partial;
     uint32_t *counters;
     ahead_spans ahead; /* of the launch that is likely to follow */
@@ -71,6 +76,7 @@ typedef struct {
 typedef struct {
     pick_tile tile;
     bool has_slices, is_early; /* a block runs several slices; see launch_early.cuh */
+    int cluster;               /* 0: none */
     dim3 grid;
     cudaStream_t stream;
 } tile_launch;
@@ -118,6 +124,7 @@ typedef struct {
     const tile_rows *tiles;
     const int *n_tiles, *x_row, *y_row;
     int n_tiles_max; /* what *n_tiles cannot pass */
+    bool is_known;   /* a launch of theirs was made before, and has waited for them */
 } tile_experts;
 
 typedef struct {
