@@ -12,7 +12,7 @@ static const backend_limits limits = {.T = 64,
                                       .F = 512,
                                       .moe_F = 128,
                                       .shared_F = 128,
-                                      .X = 16,
+                                      .X = 72,
                                       .K_experts = 10,
                                       .M = 64,
                                       .gdn_Hk = 2,
@@ -59,6 +59,7 @@ static void stream_release(backend *b, stream *r)
 
 /* way 0: a wait between; 1: none; 2: another op between; 3: none, replayed from a graph. */
 enum { WAYS = 4 };
+static bool waits_within; /* way 0: between the routing and its experts too */
 
 typedef status (*stream_op)(backend *b, const void *args);
 
@@ -71,6 +72,7 @@ static void stream_check(backend *b, op_call *c, stream *r, stream_op op, const 
             CHECK_OK(b->ops->sync(b), &b->last);
             CHECK_OK(b->ops->graph_begin(b, 77 + (uint64_t)i), &b->last);
         }
+        waits_within = way == 0;
         CHECK_OK(op(b, args), &b->last);
         if (way == 0) CHECK_OK(b->ops->sync(b), &b->last);
         if (way == 2) {
@@ -91,9 +93,18 @@ static status run_linear(backend *b, const void *args)
 {
     return b->ops->linear(b, args);
 }
+
+typedef struct {
+    moe_route_args route;
+    moe_ffn_args ffn;
+} experts_args;
+
 static status run_experts(backend *b, const void *args)
 {
-    return b->ops->moe_ffn(b, args);
+    const experts_args *a = args;
+    TRY(b->ops->moe_route(b, &a->route));
+    if (waits_within) TRY(b->ops->sync(b));
+    return b->ops->moe_ffn(b, &a->ffn);
 }
 
 TEST(a_norm_takes_over_the_sums_of_the_linear_in_front)
@@ -127,11 +138,14 @@ TEST(a_norm_takes_over_the_sums_of_the_linear_in_front)
     }
 }
 
-TEST(a_norm_takes_over_the_sums_of_the_experts_in_front)
+TEST(experts_take_over_their_routing_and_a_norm_their_sums)
 {
     static const struct {
         int T, E, X, K, F, shared_F;
-    } cases[] = {{1, 2048, 16, 8, 128, 128}, {9, 1024, 16, 10, 64, 64}, {32, 512, 16, 4, 64, 0}};
+    } cases[] = {{1, 2048, 16, 8, 128, 128},
+                 {9, 1024, 16, 10, 64, 64},
+                 {32, 512, 16, 4, 64, 0},
+                 {33, 512, 16, 4, 64, 64}};
     backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
@@ -154,11 +168,10 @@ TEST(a_norm_takes_over_the_sums_of_the_experts_in_front)
         }
         for (int k = 0; k < c.n_weights; k++)
             CHECK_OK(b->ops->weight_open(b, &c.weight[k], c.use[k], &w[k], &e), &e);
-        int32_t *ids = op_new(&c, (int64_t)T * K, 4);
-        for (int u = 0; u < T * K; u++) ids[u] = (u / K * 3 + u % K) % X;
         dev_buf x = op_upload(b, op_noise_bf16(&c, (int64_t)T * E, &s), (int64_t)T * E * 2);
-        dev_buf d_ids = op_upload(b, ids, (int64_t)T * K * 4);
-        dev_buf d_w = op_upload(b, op_noise_f32(&c, (int64_t)T * K, &s), (int64_t)T * K * 4);
+        dev_buf logits = op_upload(b, op_noise_f32(&c, (int64_t)T * X, &s), (int64_t)T * X * 4);
+        dev_buf d_ids = op_upload(b, NULL, (int64_t)T * K * 4);
+        dev_buf d_w = op_upload(b, NULL, (int64_t)T * K * 4);
         stream r = stream_new(b, &c, T, E, &s);
         moe_ffn_args a = {.x = x,
                           .ids = d_ids,
@@ -174,12 +187,141 @@ TEST(a_norm_takes_over_the_sums_of_the_experts_in_front)
                           .F = F,
                           .shared_F = sF};
         if (sF) a.s_gate = &w[3], a.s_up = &w[4], a.s_down = &w[5], a.s_sigmoid = &w[6];
-        stream_check(b, &c, &r, run_experts, &a, 100 + i);
+        experts_args both = {{logits, d_ids, d_w, T, X, K}, a};
+        stream_check(b, &c, &r, run_experts, &both, 100 + i);
         stream_release(b, &r);
         b->ops->release(b, &x);
+        b->ops->release(b, &logits);
         b->ops->release(b, &d_ids);
         b->ops->release(b, &d_w);
         for (int k = 0; k < c.n_weights; k++) b->ops->weight_close(b, &w[k]);
+        arena_fini(&c.mem);
+    }
+}
+
+/* ---- from the residual stream to the experts --------------------------------------------------
+ */
+
+typedef struct {
+    dev_buf in, h, first, norm_w, x, logits, ids, w;
+    dev_weight add, router, experts[7];
+    int T, E, X, K, F;
+} chain;
+
+enum { CHAIN_OPS = 5, CHAIN_IN = 1024 };
+
+/* The ops of an expert layer behind attention; a wait behind those whose bit of `stops` is set. */
+static void chain_run(backend *b, const chain *c, int stops)
+{
+    const dev_weight *e = c->experts;
+    linear_args add = {.x = c->in, .T = c->T, .n_parts = 1, .part = {{&c->add, c->h, LINEAR_ADD}}};
+    linear_args router = {
+        .x = c->x, .T = c->T, .n_parts = 1, .part = {{&c->router, c->logits, LINEAR_F32}}};
+    rmsnorm_args norm = {c->h, c->norm_w, c->x, 1e-6f, c->T, c->E};
+    moe_route_args route = {c->logits, c->ids, c->w, c->T, c->X, c->K};
+    moe_ffn_args ffn = {.x = c->x,
+                        .ids = c->ids,
+                        .w = c->w,
+                        .gate = &e[0],
+                        .up = &e[1],
+                        .down = &e[2],
+                        .s_gate = &e[3],
+                        .s_up = &e[4],
+                        .s_down = &e[5],
+                        .s_sigmoid = &e[6],
+                        .h = c->h,
+                        .T = c->T,
+                        .E = c->E,
+                        .X = c->X,
+                        .K = c->K,
+                        .F = c->F,
+                        .shared_F = c->F};
+    for (int i = 0; i < CHAIN_OPS; i++) {
+        status s = i == 0   ? b->ops->linear(b, &add)
+                   : i == 1 ? b->ops->rmsnorm(b, &norm)
+                   : i == 2 ? b->ops->linear(b, &router)
+                   : i == 3 ? b->ops->moe_route(b, &route)
+                            : b->ops->moe_ffn(b, &ffn);
+        CHECK_OK(s, &b->last);
+        if (stops >> i & 1) CHECK_OK(b->ops->sync(b), &b->last);
+    }
+}
+
+static void chain_open(backend *b, op_call *c, chain *m, op_format router, uint64_t *s)
+{
+    err e = {0};
+    int T = m->T, E = m->E, F = m->F;
+    op_add_weight(c, WEIGHT_LINEAR, (op_format)Q(4, 64), 0, E, CHAIN_IN, false);
+    op_add_weight(c, WEIGHT_LINEAR, router, 0, m->X, E, false);
+    op_add_weight(c, WEIGHT_EXPERTS, (op_format)Q(4, 64), m->X, F, E, false);
+    op_add_weight(c, WEIGHT_EXPERTS, (op_format)Q(4, 64), m->X, F, E, false);
+    op_add_weight(c, WEIGHT_EXPERTS, (op_format)Q(4, 64), m->X, E, F, false);
+    op_add_weight(c, WEIGHT_LINEAR, (op_format)Q(4, 64), 0, F, E, false);
+    op_add_weight(c, WEIGHT_LINEAR, (op_format)Q(4, 64), 0, F, E, false);
+    op_add_weight(c, WEIGHT_LINEAR, (op_format)Q(4, 64), 0, E, F, false);
+    op_add_weight(c, WEIGHT_LINEAR, (op_format)Q(8, 64), 0, 1, E, false);
+    dev_weight *to[9] = {&m->add, &m->router};
+    for (int k = 0; k < 7; k++) to[2 + k] = &m->experts[k];
+    for (int k = 0; k < 9; k++)
+        CHECK_OK(b->ops->weight_open(b, &c->weight[k], c->use[k], to[k], &e), &e);
+    m->in = op_upload(b, op_noise_bf16(c, (int64_t)T * CHAIN_IN, s), (int64_t)T * CHAIN_IN * 2);
+    m->first = op_upload(b, op_noise_f32(c, (int64_t)T * E, s), (int64_t)T * E * 4);
+    m->norm_w = op_upload(b, op_noise_f32(c, E, s), (int64_t)E * 4);
+    m->h = op_upload(b, NULL, (int64_t)T * E * 4);
+    m->x = op_upload(b, NULL, (int64_t)T * E * 2);
+    m->logits = op_upload(b, NULL, (int64_t)T * m->X * 4);
+    m->ids = op_upload(b, NULL, (int64_t)T * m->K * 4);
+    m->w = op_upload(b, NULL, (int64_t)T * m->K * 4);
+}
+
+static void chain_close(backend *b, chain *m)
+{
+    dev_buf *all[] = {&m->in, &m->first, &m->norm_w, &m->h, &m->x, &m->logits, &m->ids, &m->w};
+    for (int i = 0; i < N_CASES(all); i++) b->ops->release(b, all[i]);
+    b->ops->weight_close(b, &m->add);
+    b->ops->weight_close(b, &m->router);
+    for (int k = 0; k < 7; k++) b->ops->weight_close(b, &m->experts[k]);
+}
+
+TEST(experts_take_over_all_that_stands_between_them_and_the_residual_stream)
+{
+    static const struct {
+        op_format router;
+        int T, E, X, K;
+    } cases[] = {{Q(8, 64), 1, 2048, 72, 8}, {Q(8, 64), 8, 2048, 40, 8},
+                 {W_BF16, 3, 1088, 16, 4},   {Q(4, 64), 5, 1536, 64, 8},
+                 {Q(8, 32), 2, 2048, 64, 8}, {Q(8, 64), 9, 2048, 64, 8}};
+    static const int stops[] = {31, 0, 1, 2, 4, 8, 6, 0}; /* the last replayed from a graph */
+    backend *b = op_cuda(&limits);
+    if (!b) TEST_SKIP("no cuda backend");
+    uint64_t seed = test_seed();
+    for (int i = 0; i < N_CASES(cases); i++) {
+        op_call c = {.seed = seed + (uint64_t)i};
+        arena_init(&c.mem, 0);
+        uint64_t s = c.seed;
+        chain m = {.T = cases[i].T, .E = cases[i].E, .X = cases[i].X, .K = cases[i].K, .F = 64};
+        chain_open(b, &c, &m, cases[i].router, &s);
+        const dev_buf outs[] = {m.h, m.x, m.logits, m.ids, m.w};
+        char *want[N_CASES(outs)] = {NULL};
+        for (int j = 0; j < N_CASES(stops); j++) {
+            CHECK_OK(b->ops->copy(b, m.h, m.first, m.h.n_bytes), &b->last);
+            for (int k = 1; k < N_CASES(outs); k++)
+                CHECK_OK(b->ops->fill(b, outs[k], 0xff, outs[k].n_bytes), &b->last);
+            bool is_graph = j + 1 == N_CASES(stops);
+            if (is_graph) {
+                CHECK_OK(b->ops->sync(b), &b->last);
+                CHECK_OK(b->ops->graph_begin(b, 990 + (uint64_t)i), &b->last);
+            }
+            chain_run(b, &m, stops[j]);
+            if (is_graph) CHECK_OK(b->ops->graph_end(b), &b->last);
+            for (int k = 0; k < N_CASES(outs); k++) {
+                char *got = op_download(b, &c, outs[k]);
+                if (j == 0) want[k] = got;
+                if (memcmp(want[k], got, (size_t)outs[k].n_bytes) != 0)
+                    fail_msg("other bits: case %d, way %d, output %d", i, j, k);
+            }
+        }
+        chain_close(b, &m);
         arena_fini(&c.mem);
     }
 }

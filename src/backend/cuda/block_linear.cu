@@ -5,6 +5,8 @@
 #include "backend/cuda/block_pack_priv.h"
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/launch_early.cuh"
+#include "backend/cuda/moe_router.cuh"
+#include "backend/cuda/waiting.cuh"
 
 /* Rows whose intermediate results lie in scratch at a time. */
 enum { BLOCK_ROWS = 256 };
@@ -126,8 +128,16 @@ static status run_one(cuda_backend *cb, const dev_weight *w, dev_buf x, int T, d
 
 status cuda_any_linear(backend *b, const linear_args *a)
 {
+    cuda_backend *cb = cuda_of(b);
     bool has_block = false;
     for (int i = 0; i < a->n_parts; i++) has_block |= is_block(a->part[i].w);
+    if (a->T > 0 && a->n_parts > 0 && moe_router_wants_linear(cb, a)) {
+        cb->waiting.router = *a;
+        cb->waiting.router_w = *a->part[0].w;
+        cb->waiting.has_router = true;
+        return cb->broken;
+    }
+    TRY(cuda_settle(cb));
     if (!has_block) return cuda_linear(b, a);
     for (int i = 0; i < a->n_parts; i++)
         TRY(run_one(cuda_of(b), a->part[i].w, a->x, a->T, a->part[i].y, a->part[i].out));
@@ -236,6 +246,7 @@ status cuda_any_moe_ffn(backend *b, const moe_ffn_args *a)
     bool is_any = is_block(a->gate) || is_block(a->up) || is_block(a->down) ||
                   is_block(a->s_gate) || is_block(a->s_up) || is_block(a->s_down);
     if (!is_any) return cuda_moe_ffn(b, a);
+    TRY(cuda_settle(cb));
     if (!is_block(a->gate) || !is_block(a->up) || !is_block(a->down))
         return err_set(&cb->base.last, ERR_UNSUPPORTED, "moe_ffn", -1,
                        "experts partly of block types");

@@ -113,7 +113,7 @@ static backend_ops make_table(void)
     t.open_arena = cuda_open_arena;
     t.embed = settled<cuda_embed, embed_args>;
     t.rmsnorm = cuda_rmsnorm; /* may take over the sums before it */
-    t.linear = settled<cuda_any_linear, linear_args>;
+    t.linear = cuda_any_linear;
     t.linear_swiglu = settled<cuda_any_linear_swiglu, linear_swiglu_args>;
     t.gather_rows = settled<cuda_gather_rows, gather_rows_args>;
     t.tap_store = settled<cuda_tap_store, tap_store_args>;
@@ -123,8 +123,8 @@ static backend_ops make_table(void)
     t.gdn_prep = settled<cuda_gdn_prep, gdn_prep_args>;
     t.gdn_scan = cuda_gdn_scan; /* and this one the prep */
     t.gdn_commit = settled<cuda_gdn_commit, gdn_commit_args>;
-    t.moe_route = settled<cuda_moe_route, moe_route_args>;
-    t.moe_ffn = settled<cuda_any_moe_ffn, moe_ffn_args>;
+    t.moe_route = cuda_moe_route; /* these two a norm, a router, and their routing */
+    t.moe_ffn = cuda_any_moe_ffn;
     t.draft_kv_write = settled<cuda_draft_kv_write, draft_kv_write_args>;
     t.draft_attn_prep = settled<cuda_draft_attn_prep, draft_attn_prep_args>;
     t.draft_attn = settled<cuda_draft_attn, draft_attn_args>;
@@ -157,6 +157,7 @@ static status device_open(cuda_backend *cb, const cudaDeviceProp *prop, err *e)
     TRY(cuda_alloc(&cb->base, (CUDA_COUNTERS + 1) * 4, &cb->counters, e));
     status s = linear_open(cb);
     if (s == ERR_OK) s = moe_ffn_open(cb);
+    if (s == ERR_OK) s = moe_router_open(cb);
     if (s == ERR_OK) s = cuda_sync(&cb->base); /* the counters are zero for any stream */
     if (s != ERR_OK) return err_set(e, s, "cuda", -1, "%.200s", cb->base.last.msg);
     size_t free_bytes = 0, all = 0;

@@ -66,11 +66,16 @@ typedef struct {
     int K;
 } waiting_sums;
 
-/* What an op has left for the op behind it, which may do both in one launch (waiting.cuh). */
+/* What ops have left for the op behind them, which may do both in one launch (waiting.cuh). */
 typedef struct {
     waiting_sums sums; /* h NULL: none */
     bool has_prep;
     gdn_prep_args prep;
+    bool has_norm, has_router, has_route; /* each with those before it (moe_router.cuh) */
+    rmsnorm_args norm;                    /* of sums */
+    linear_args router;
+    dev_weight router_w;
+    moe_route_args route;
 } cuda_waiting;
 
 typedef struct cuda_backend {
@@ -205,6 +210,7 @@ status cuda_any_moe_ffn(backend *b, const moe_ffn_args *a);
 /* Shared memory beyond 48 KiB for the kernels that want it; once, at open. */
 status linear_open(cuda_backend *cb);
 status moe_ffn_open(cuda_backend *cb);
+status moe_router_open(cuda_backend *cb);
 
 /* Scratch of the ops that use it, in bytes, for the reserved limits. */
 int64_t cuda_linear_scratch(const backend_limits *l);

@@ -3,10 +3,13 @@
  * A use is one (row, place among its K); use u belongs to row u / K. Uses are sorted by expert
  * (stable, so the order is one and the same every time) and cut into tiles of rows; the host
  * knows only how many tiles there can be. A use's bits do not depend on its place in a tile. */
+#include <math.h>
+
 #include "backend/cuda/act.cuh"
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/linear_tile_priv.h"
+#include "backend/cuda/moe_router.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/waiting.cuh"
 
@@ -16,7 +19,6 @@ enum {
     MOE_ROWS = 2048,
     MOE_SORT_WARPS = 32,
     MOE_SORT_AHEAD = 8, /* uses of a lane that are loaded before the first is looked at */
-    MOE_FEW = 512,      /* uses up to which the short sort is quicker */
     MOE_SUM_THREADS = 256,
 };
 
@@ -142,44 +144,18 @@ __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
     }
 }
 
-/* moe_sort_few_kernel: what moe_sort_kernel does, for few uses: a thread owns an expert.
+/* moe_sort_few_kernel: what moe_sort_kernel does, for few uses.
  *
+ * Does     moe_sort_few
  * Grid     one block of X threads, rounded up to warps
- * Shared   the uses' experts; running sums of uses and tiles
- * Needs    X <= 1024, MOE_FEW uses at most
- * Why      Two walks over a handful of ids need no counting by warps. */
-__global__ void moe_sort_few_kernel(const int32_t *ids, int n_uses, int X, int K, int columns,
-                                    int *use_row, int *use, tile_rows *tiles, int *n_tiles)
+ * Needs    X <= 1024, MOE_FEW uses at most */
+__global__ void moe_sort_few_kernel(const int32_t *ids, int n_uses, int X, int K, moe_sorted to)
 {
     launch_join();
     __shared__ int expert[MOE_FEW], sums[32];
-    int e = threadIdx.x, lane = e & 31, warp = e >> 5;
-    for (int u = e; u < n_uses; u += blockDim.x) expert[u] = ids[u];
-    __syncthreads();
-    int count = 0;
-    for (int u = 0; u < n_uses; u++) count += expert[u] == e;
-    /* Places and tiles before this expert: running sums of both in one word. */
-    int mine = count | ((count + columns - 1) / columns) << 16, sum = mine;
-#pragma unroll
-    for (int d = 1; d < 32; d <<= 1) {
-        int v = __shfl_up_sync(WARP_ALL, sum, d);
-        if (lane >= d) sum += v;
-    }
-    if (lane == 31) sums[warp] = sum;
-    __syncthreads();
-    for (int w = 0; w < warp; w++) sum += sums[w];
-    if (e == X - 1) *n_tiles = sum >> 16;
-    sum -= mine;
-    if (e >= X || count == 0) return;
-    int place = sum & 0xffff;
-    for (int at = 0, t = sum >> 16; at < count; at += columns, t++) {
-        tiles[t] = tile_rows{e, place + at, min(columns, count - at)};
-    }
-    for (int u = 0; u < n_uses; u++) {
-        if (expert[u] != e) continue;
-        use_row[place] = u / K;
-        use[place++] = u;
-    }
+    for (int u = threadIdx.x; u < n_uses; u += blockDim.x) expert[u] = ids[u];
+    __syncthreads(); /* the experts of all uses */
+    moe_sort_few(to, expert, n_uses, X, K, sums);
 }
 
 /* moe_gather_kernel: rows of x into their sorted places, for the kernel that copies whole boxes.
@@ -248,25 +224,48 @@ typedef struct {
                                    * that lets them share launches, else NULL, as suits them */
 } moe_pass;
 
+/* The shared expert's gate of the pass's rows. */
+static moe_gate shared_gate(cuda_backend *cb, const moe_pass *s)
+{
+    const dev_weight *w = s->a->s_sigmoid;
+    moe_gate g = {};
+    g.bricks = buf_of<uint8_t>(w->data);
+    g.times = ldexpf(1.0f, w->layout);
+    g.bits = linear_weight_bits(w);
+    g.has_two_groups = w->group == 32;
+    g.K = w->K;
+    g.x = s->x;
+    g.y = scratch_at<float>(cb, s->m.s_gate);
+    g.T = s->T;
+    return g;
+}
+
+/* Uses sorted by expert, and the shared expert's gate; with them the routing, when it waits. */
 static status sort_uses(cuda_backend *cb, moe_pass *s, const int32_t *ids)
 {
     const moe_ffn_args *a = s->a;
-    int *use_row = scratch_at<int>(cb, s->m.use_row), *use = scratch_at<int>(cb, s->m.use);
-    tile_rows *tiles = scratch_at<tile_rows>(cb, s->m.tiles);
-    int *n_tiles = scratch_at<int>(cb, s->m.n_tiles);
-    int columns = s->tile.columns;
-    if (s->n <= MOE_FEW) {
-        launch_early(cb->sm == 90, moe_sort_few_kernel, dim3(1), div_up(a->X, 32) * 32, 0,
-                     cb->stream, ids, s->n, a->X, a->K, columns, use_row, use, tiles, n_tiles);
+    moe_sorted to = {scratch_at<int>(cb, s->m.use_row), scratch_at<int>(cb, s->m.use),
+                     scratch_at<tile_rows>(cb, s->m.tiles), scratch_at<int>(cb, s->m.n_tiles),
+                     s->tile.columns};
+    moe_gate gate = a->s_gate ? shared_gate(cb, s) : moe_gate{};
+    if (moe_few_takes(cb, a)) {
+        auto run = cb->waiting.has_router ? moe_router_run : moe_few_run;
+        TRY(run(cb, &to, a->s_gate ? &gate : nullptr));
     } else {
-        launch_early(cb->sm == 90, moe_sort_kernel, dim3(1), MOE_SORT_WARPS * 32,
-                     sort_shared_bytes(a->X), cb->stream, ids, s->n, a->X, a->K, columns, use_row,
-                     use, tiles, n_tiles);
+        if (s->n <= MOE_FEW) {
+            launch_early(cb->sm == 90, moe_sort_few_kernel, dim3(1), div_up(a->X, 32) * 32, 0,
+                         cb->stream, ids, s->n, a->X, a->K, to);
+        } else {
+            launch_early(cb->sm == 90, moe_sort_kernel, dim3(1), MOE_SORT_WARPS * 32,
+                         sort_shared_bytes(a->X), cb->stream, ids, s->n, a->X, a->K, to.columns,
+                         to.use_row, to.use, to.tiles, to.n_tiles);
+        }
+        TRY(CUDA_LAUNCHED(cb));
+        if (a->s_gate) TRY(moe_gate_run(cb, &gate));
     }
-    TRY(CUDA_LAUNCHED(cb));
-    int most = static_cast<int>(tiles_max(s->n, a->X, columns));
-    s->in = tile_experts{tiles, n_tiles, use_row, nullptr, most};
-    s->out = tile_experts{tiles, n_tiles, nullptr, use, most};
+    int most = static_cast<int>(tiles_max(s->n, a->X, to.columns));
+    s->in = tile_experts{to.tiles, to.n_tiles, to.use_row, nullptr, most, false};
+    s->out = tile_experts{to.tiles, to.n_tiles, nullptr, to.use, most, true};
     return ERR_OK;
 }
 
@@ -309,10 +308,7 @@ static status run_gate_up(cuda_backend *cb, const moe_pass *s)
     if (is_apart) {
         TRY(linear_swiglu_run(cb, s->x, s->T, a->s_gate, a->s_up, s_act, s->m.linear));
     }
-    if (!a->s_gate) return ERR_OK;
-    linear_piece gate = {
-        a->s_sigmoid, nullptr, s->x, s->T, nullptr, scratch_at<float>(cb, s->m.s_gate), LINEAR_F32};
-    return linear_run(cb, &gate, 1, nullptr, partial);
+    return ERR_OK;
 }
 
 static status run_down(cuda_backend *cb, const moe_pass *s)
@@ -354,6 +350,7 @@ status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
 {
     cuda_backend *cb = cuda_of(b);
     ASSERT(a->X <= 1024);
+    if (!moe_few_takes(cb, a)) TRY(cuda_settle(cb));
     for (int t = 0; t < a->T; t += MOE_ROWS) {
         moe_pass s = {};
         s.a = a;

@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/cuda_pick_priv.h"
 #include "backend/cuda/launch_early.cuh"
+#include "backend/cuda/moe_router.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vec_load.cuh"
 #include "backend/cuda/waiting.cuh"
@@ -140,10 +141,8 @@ template <int THREADS> static cudaError_t norm_launch(cuda_backend *cb, const rm
                         a->E);
 }
 
-status cuda_rmsnorm(backend *b, const rmsnorm_args *a)
+status norm_run(cuda_backend *cb, const rmsnorm_args *a)
 {
-    cuda_backend *cb = cuda_of(b);
-    if (a->T == 0) return cb->broken;
     int threads = cuda_pick_norm_threads(a->E);
     if (norm_is_awaited(cb, a, threads)) {
         cudaError_t r = threads == 128   ? norm_launch_waiting<128>(cb, a)
@@ -156,4 +155,16 @@ status cuda_rmsnorm(backend *b, const rmsnorm_args *a)
                     : threads == 256 ? norm_launch<256>(cb, a)
                                      : norm_launch<512>(cb, a);
     return cuda_status(cb, r, "rmsnorm", __FILE__, __LINE__);
+}
+
+status cuda_rmsnorm(backend *b, const rmsnorm_args *a)
+{
+    cuda_backend *cb = cuda_of(b);
+    if (a->T == 0) return cb->broken;
+    if (cb->waiting.has_norm) TRY(cuda_settle(cb));
+    if (!norm_is_awaited(cb, a, cuda_pick_norm_threads(a->E)) || !moe_router_wants_norm(cb, a))
+        return norm_run(cb, a);
+    cb->waiting.norm = *a;
+    cb->waiting.has_norm = true;
+    return cb->broken;
 }

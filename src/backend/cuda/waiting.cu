@@ -3,6 +3,7 @@
 
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/launch_early.cuh"
+#include "backend/cuda/moe_route.cuh"
 
 enum { ADD_THREADS = 128 };
 
@@ -18,17 +19,34 @@ __global__ void __launch_bounds__(ADD_THREADS) waiting_add_kernel(waiting_sums s
     *reinterpret_cast<float4 *>(s.h + t * s.N + i) = waiting_add(s, t, i);
 }
 
+static status settle_sums(cuda_backend *cb)
+{
+    waiting_sums s = cb->waiting.sums;
+    cb->waiting.sums.h = nullptr;
+    dim3 grid(static_cast<unsigned>(div_up<int64_t>(s.N, 4 * ADD_THREADS)), s.T);
+    launch_early(cb->sm == 90, waiting_add_kernel, grid, ADD_THREADS, 0, cb->stream, s);
+    return CUDA_LAUNCHED(cb);
+}
+
 status cuda_settle(cuda_backend *cb)
 {
     cuda_waiting *w = &cb->waiting;
-    if (w->sums.h) {
-        waiting_sums s = w->sums;
-        w->sums.h = nullptr;
-        dim3 grid(static_cast<unsigned>(div_up<int64_t>(s.N, 4 * ADD_THREADS)), s.T);
-        launch_early(cb->sm == 90, waiting_add_kernel, grid, ADD_THREADS, 0, cb->stream, s);
-        TRY(CUDA_LAUNCHED(cb));
+    if (w->has_norm) {
+        w->has_norm = false;
+        TRY(norm_run(cb, &w->norm));
+    } else if (w->sums.h) {
+        TRY(settle_sums(cb));
     }
-    if (!w->has_prep) return ERR_OK;
-    w->has_prep = false;
-    return gdn_prep_run(cb, &w->prep);
+    if (w->has_prep) {
+        w->has_prep = false;
+        TRY(gdn_prep_run(cb, &w->prep));
+    }
+    bool has_route = w->has_route; /* behind the router, which settles too */
+    w->has_route = false;
+    if (w->has_router) {
+        w->has_router = false;
+        w->router.part[0].w = &w->router_w;
+        TRY(cuda_linear(&cb->base, &w->router));
+    }
+    return has_route ? moe_route_run(cb, &w->route) : ERR_OK;
 }

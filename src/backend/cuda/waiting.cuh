@@ -1,8 +1,9 @@
 /* waiting: work that an op leaves for the op behind it.
  *
- * A call of few rows is bound by the number of its launches. Two pairs of ops follow one another
- * in every layer and are one launch when they meet: a linear that adds to the residual stream and
- * is split over K, with the norm of the same rows; and gdn_prep with gdn_scan. The first of a pair
+ * A call of few rows is bound by the number of its launches. Three pairs of ops follow one another
+ * in layers and are one launch when they meet: a linear that adds to the residual stream and is
+ * split over K, with the norm of the same rows; gdn_prep with gdn_scan; and moe_route with the sort
+ * in moe_ffn, which of up to 8 rows takes over the norm and the router too. The first of a pair
  * leaves a note here (and a linear its slices' sums in the scratch), the second takes it. Every
  * other op, copy and graph call settles first, so nobody sees the difference. The bits are the same
  * either way. What moe_ffn adds up in the end waits for the norm likewise.
@@ -87,7 +88,8 @@ extern "C" {
 /* Do what waits. */
 status cuda_settle(cuda_backend *cb);
 }
-/* gdn_prep.cu: the op itself, as a launch of its own. */
+/* gdn_prep.cu, norm.cu: the op itself, as a launch of its own. */
 status gdn_prep_run(cuda_backend *cb, const gdn_prep_args *a);
+status norm_run(cuda_backend *cb, const rmsnorm_args *a);
 
 #endif
