@@ -10,6 +10,7 @@
 #include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/linear_tile_priv.h"
 #include "backend/cuda/moe_router.cuh"
+#include "backend/cuda/moe_wide_priv.h"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/waiting.cuh"
 
@@ -20,6 +21,8 @@ enum {
     MOE_SORT_WARPS = 32,
     MOE_SORT_AHEAD = 8, /* uses of a lane that are loaded before the first is looked at */
     MOE_SUM_THREADS = 256,
+    MOE_COUNTS = 3,    /* words from n_tiles on: it, and what moe_wide's two launches gave out */
+    MOE_TILE_STEP = 8, /* rows of an expert's tiles but the last are a multiple: wgmma's N */
 };
 
 /* Where a pass keeps what, from the start of the scratch. */
@@ -46,7 +49,7 @@ static moe_layout layout_of(int64_t T, int64_t E, int X, int K, int64_t F, int64
     m.use_row = at, at += scratch_round(n * 4);
     m.use = at, at += scratch_round(n * 4);
     m.tiles = at, at += scratch_round(tiles_max(n, X, 8) * static_cast<int64_t>(sizeof(tile_rows)));
-    m.n_tiles = at, at += scratch_round(4);
+    m.n_tiles = at, at += scratch_round(MOE_COUNTS * 4);
     m.x = at, at += scratch_round(n * E * 2);
     m.act = at, at += scratch_round(n * F * 2);
     m.product = at, at += scratch_round(n * E * 4);
@@ -115,9 +118,14 @@ __global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
     uint64_t before = block_sum_before(own, sums);
     int place = static_cast<int>(before), tile = static_cast<int>(before >> 32);
     if (e == X - 1) *n_tiles = tile + static_cast<int>(own >> 32);
+    if (e > 0 && e < MOE_COUNTS) n_tiles[e] = 0;
     if (e < X) {
-        for (int at = 0, t = tile; at < count; at += columns, t++) {
-            tiles[t] = tile_rows{e, place + at, min(columns, count - at)};
+        /* The tiles of an expert are alike: as many, but the largest has fewer rows. */
+        int most = static_cast<int>(own >> 32), rows = columns;
+        if (most > 0) rows = (count + most - 1) / most;
+        rows = min(columns, (rows + MOE_TILE_STEP - 1) / MOE_TILE_STEP * MOE_TILE_STEP);
+        for (int at = 0, t = tile; at < count; at += rows, t++) {
+            tiles[t] = tile_rows{e, place + at, min(rows, count - at)};
         }
         for (int w = 0; w < MOE_SORT_WARPS; w++) {
             int n = counts[w * X + e];
@@ -196,7 +204,7 @@ status moe_ffn_open(cuda_backend *cb)
 {
     CUDA_TRY(cb, cudaFuncSetAttribute(moe_sort_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(sort_shared_bytes(1024))));
-    return ERR_OK;
+    return moe_wide_open(cb);
 }
 
 /* Rows are cut once for gate, up and down: the tile must suit the widest codes of the three. */
@@ -219,6 +227,7 @@ typedef struct {
     const bf16 *x;
     int T, n; /* rows, uses */
     pick_tile tile;
+    bool is_wide;                 /* the experts are moe_wide's */
     tile_experts in, out;         /* rows of x to sorted places; sorted places to products by use */
     const pick_tile *shared_tile; /* how the shared expert's rows are cut: the experts' way while
                                    * that lets them share launches, else NULL, as suits them */
@@ -269,6 +278,13 @@ static status sort_uses(cuda_backend *cb, moe_pass *s, const int32_t *ids)
     return ERR_OK;
 }
 
+/* The tiles for moe_wide's launch `which`, 0 or 1. */
+static moe_wide_tiles wide_tiles(cuda_backend *cb, const moe_pass *s, int which)
+{
+    int *counts = scratch_at<int>(cb, s->m.n_tiles);
+    return {s->in.tiles, counts, reinterpret_cast<uint32_t *>(counts + 1 + which)};
+}
+
 /* Experts' act, and the shared expert's with its weight. */
 static status run_gate_up(cuda_backend *cb, const moe_pass *s)
 {
@@ -279,7 +295,7 @@ static status run_gate_up(cuda_backend *cb, const moe_pass *s)
     const tile_experts *in = &s->in;
     tile_experts sorted = s->in;
     bool is_x_odd = a->E % 8 != 0 || reinterpret_cast<uintptr_t>(x) % 16 != 0;
-    if (s->tile.kernel == PICK_WIDE && !is_x_odd) {
+    if (s->tile.kernel == PICK_WIDE && !s->is_wide && !is_x_odd) {
         bf16 *to = scratch_at<bf16>(cb, s->m.x);
         launch_early(cb->sm == 90, moe_gather_kernel, dim3(s->n), 128, 0, cb->stream, x,
                      s->in.x_row, to, a->E);
@@ -303,7 +319,12 @@ static status run_gate_up(cuda_backend *cb, const moe_pass *s)
     if (a->s_gate && !is_apart) {
         pieces[n++] = linear_piece{a->s_gate, a->s_up, s->x, s->T, nullptr, s_act, TILE_OUT_SWIGLU};
     }
-    TRY(linear_run(cb, pieces, n, &s->tile, partial));
+    if (s->is_wide) {
+        moe_wide_tiles tiles = wide_tiles(cb, s, 0);
+        TRY(moe_wide_gate_up(cb, a, &tiles, x, s->in.x_row, act));
+    } else {
+        TRY(linear_run(cb, pieces, n, &s->tile, partial));
+    }
     if (!is_pair) TRY(linear_silu_mul(cb, g, u, act, int64_t(s->n) * a->F));
     if (is_apart) {
         TRY(linear_swiglu_run(cb, s->x, s->T, a->s_gate, a->s_up, s_act, s->m.linear));
@@ -320,7 +341,13 @@ static status run_down(cuda_backend *cb, const moe_pass *s)
                               {a->s_down, nullptr, scratch_at<bf16>(cb, s->m.s_act), s->T, nullptr,
                                scratch_at<float>(cb, s->m.s_product), LINEAR_F32}};
     if (a->s_gate && s->shared_tile) return linear_run(cb, pieces, 2, &s->tile, partial);
-    TRY(linear_run(cb, pieces, 1, &s->tile, partial));
+    if (s->is_wide) {
+        moe_wide_tiles tiles = wide_tiles(cb, s, 1);
+        TRY(moe_wide_down(cb, a, &tiles, scratch_at<bf16>(cb, s->m.act), s->out.y_row,
+                          scratch_at<float>(cb, s->m.product)));
+    } else {
+        TRY(linear_run(cb, pieces, 1, &s->tile, partial));
+    }
     if (!a->s_gate) return ERR_OK;
     return linear_run(cb, &pieces[1], 1, nullptr, partial);
 }
@@ -361,6 +388,8 @@ status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
                         !linear_is_pair(a->gate, a->up));
         TRY(cuda_need(cb, "moe_ffn", s.m.n_bytes));
         s.tile = experts_tile(cb, a, s.n);
+        s.is_wide = s.tile.kernel == PICK_WIDE && s.n > MOE_FEW && moe_wide_can(cb, a, s.x);
+        if (s.is_wide) s.tile.columns = MOE_WIDE_ROWS;
         /* A few tiles of the shared expert's rows read its weights from the cache. */
         if (s.tile.kernel == PICK_STREAM && s.T <= 8 * s.tile.columns) s.shared_tile = &s.tile;
         TRY(sort_uses(cb, &s, buf_of<int32_t>(a->ids) + int64_t(t) * a->K));

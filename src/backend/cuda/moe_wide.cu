@@ -1,0 +1,97 @@
+/* moe_wide: the launches of moe_wide.cuh. */
+#include "backend/cuda/moe_wide.cuh"
+
+#include <math.h>
+
+#include "backend/cuda/cuda_check.cuh"
+
+static bool is_fit(const dev_weight *w)
+{
+    return linear_weight_bits(w) == 4 && w->group != 32 && w->K % moe_wide_shape::STAGE_K == 0 &&
+           w->N % PICK_BRICK_N == 0;
+}
+
+bool moe_wide_can(const cuda_backend *cb, const moe_ffn_args *a, const bf16 *x)
+{
+    if (cb->sm != 90 || reinterpret_cast<uintptr_t>(x) % 16 != 0) return false;
+    /* 32 outputs of a warp are stored whole. */
+    return is_fit(a->gate) && is_fit(a->up) && is_fit(a->down) && a->down->N % 32 == 0 &&
+           linear_is_pair(a->gate, a->up);
+}
+
+/* The map of a weight's bricks: a row is 16 outputs' bricks along K, a box two bricks of `blocks`
+ * such rows. */
+static status map_init(cuda_backend *cb, CUtensorMap *map, const dev_weight *w, int X, int blocks)
+{
+    using S = moe_wide_shape;
+    cuuint64_t row = static_cast<cuuint64_t>(w->K / PICK_BRICK_K) * S::BRICK;
+    cuuint64_t size[2] = {row / 8, static_cast<cuuint64_t>(w->N / PICK_BRICK_N) * X};
+    cuuint32_t box[2] = {S::BRICKS / 8, static_cast<cuuint32_t>(blocks)}, step[2] = {1, 1};
+    auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(cb->map_encode);
+    CUresult r = encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT64, 2, w->data.ptr, size, &row, box, step,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return cuda_status(cb, r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue, "tensor map",
+                       __FILE__, __LINE__);
+}
+
+template <bool IS_PAIR>
+static status run(cuda_backend *cb, const moe_wide_args *a, const CUtensorMap *map,
+                  const CUtensorMap *map_up)
+{
+    cudaError_t r = launch_early(true, moe_wide_kernel<IS_PAIR>, dim3(cb->n_sms),
+                                 moe_wide_shape::THREADS, moe_wide_shape::SHARED, cb->stream, *a,
+                                 *map, *map_up);
+    return cuda_status(cb, r, "experts", __FILE__, __LINE__);
+}
+
+static moe_wide_args args_of(const moe_wide_tiles *t, const dev_weight *w, int outputs)
+{
+    moe_wide_args m = {};
+    m.t = *t;
+    m.N = w->N;
+    m.K = w->K;
+    m.times[0] = ldexpf(1.0f, w->layout);
+    m.n_blocks = static_cast<int>(w->N / PICK_BRICK_N);
+    m.n_groups = static_cast<int>(div_up<int64_t>(w->N, outputs));
+    return m;
+}
+
+status moe_wide_gate_up(cuda_backend *cb, const moe_ffn_args *a, const moe_wide_tiles *t,
+                        const bf16 *x, const int *x_row, bf16 *act)
+{
+    constexpr int BLOCKS = moe_wide_shape::BLOCKS / 2;
+    moe_wide_args m = args_of(t, a->gate, BLOCKS * PICK_BRICK_N);
+    CUtensorMap map, map_up;
+    m.x = x;
+    m.x_row = x_row;
+    m.y = act;
+    m.times[1] = ldexpf(1.0f, a->up->layout);
+    TRY(map_init(cb, &map, a->gate, a->X, BLOCKS));
+    TRY(map_init(cb, &map_up, a->up, a->X, BLOCKS));
+    return run<true>(cb, &m, &map, &map_up);
+}
+
+status moe_wide_down(cuda_backend *cb, const moe_ffn_args *a, const moe_wide_tiles *t,
+                     const bf16 *act, const int *use, float *product)
+{
+    moe_wide_args m = args_of(t, a->down, moe_wide_shape::BLOCKS * PICK_BRICK_N);
+    CUtensorMap map;
+    m.x = act;
+    m.y = product;
+    m.y_row = use;
+    TRY(map_init(cb, &map, a->down, a->X, moe_wide_shape::BLOCKS));
+    return run<false>(cb, &m, &map, &map);
+}
+
+status moe_wide_open(cuda_backend *cb)
+{
+    if (cb->sm != 90) return ERR_OK;
+    CUDA_TRY(cb, cudaFuncSetAttribute(moe_wide_kernel<true>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      moe_wide_shape::SHARED));
+    CUDA_TRY(cb, cudaFuncSetAttribute(moe_wide_kernel<false>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      moe_wide_shape::SHARED));
+    return ERR_OK;
+}
