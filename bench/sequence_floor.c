@@ -235,22 +235,22 @@ typedef struct {
     gdn_scan_args scan;
     gdn_commit_args commit;
     dev_buf state[STATES];
-    int kind; /* 0 prep, 1 scan, 2 commit */
+    int kind; /* 0 prep, 1 scan, 2 commit, 3 prep and scan */
 } gdn_ctx;
 
 static void gdn_call(void *ctx, int i)
 {
     gdn_ctx *c = ctx;
     c->scan.state = c->commit.state = c->state[i % STATES];
-    if (c->kind == 0) must(b->ops->gdn_prep(b, &c->prep), &b->last);
-    if (c->kind == 1) must(b->ops->gdn_scan(b, &c->scan), &b->last);
+    if (c->kind % 3 == 0) must(b->ops->gdn_prep(b, &c->prep), &b->last);
+    if (c->kind % 2 == 1) must(b->ops->gdn_scan(b, &c->scan), &b->last);
     if (c->kind == 2) must(b->ops->gdn_commit(b, &c->commit), &b->last);
 }
 
 static void run_gdn(const char *model, int Hk, int Hv, int L, int n, bool advance)
 {
     enum { D = 128 };
-    static const char *const kinds[] = {"prep", "scan", "commit"};
+    static const char *const kinds[] = {"prep", "scan", "commit", "both"};
     int64_t T = (int64_t)L * n, C = (2 * Hk + Hv) * D;
     double state_bytes = (double)L * Hv * D * D * 4;
     gdn_ctx c = {0};
@@ -270,15 +270,17 @@ static void run_gdn(const char *model, int Hk, int Hv, int L, int n, bool advanc
     c.scan = (gdn_scan_args){qkv,  g,   beta,  p,  z,  norm, c.state[0], conv,
                              rows, out, 1e-6f, Hk, Hv, D,    D,          advance};
     c.commit = (gdn_commit_args){qkv, g, beta, p, c.state[0], conv, rows, n_commit, Hk, Hv, D, D};
-    for (c.kind = 0; c.kind < 3; c.kind++) {
+    for (c.kind = 0; c.kind < 4; c.kind++) {
         job j = {.rows = (int)T, .call = gdn_call, .ctx = &c};
         snprintf(j.name, sizeof j.name, "gdn %s %s L%d%s", kinds[c.kind], model, L,
-                 c.kind == 1 && !advance ? " verify" : "");
-        j.bytes = c.kind == 0 ? (double)T * (double)C * 4
-                  : c.kind == 1
-                      ? state_bytes * (advance ? 2 : 1) + (double)T * ((double)C * 2 + Hv * D * 4)
-                      : state_bytes * 2;
-        if (c.kind < 2 || !advance) run(&j);
+                 c.kind % 2 == 1 && !advance ? " verify" : "");
+        double rows_in = (double)T * (double)C * 4; /* projections, and what prep makes of them */
+        double scan = state_bytes * (advance ? 2 : 1) + (double)T * ((double)C * 2 + Hv * D * 4);
+        j.bytes = c.kind == 0   ? rows_in
+                  : c.kind == 1 ? scan
+                  : c.kind == 2 ? state_bytes * 2
+                                : scan + rows_in - (double)T * (double)C * 2;
+        if (c.kind != 2 || !advance) run(&j);
     }
     dev_buf *all[] = {&p, &ab, &w, &A, &conv, &qkv, &g, &beta, &z, &out, &norm, &n_commit};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) b->ops->release(b, all[i]);
@@ -292,6 +294,7 @@ static void run_gdns(void)
         const char *name = m ? "35b" : "27b";
         int Hv = m ? 32 : 48;
         run_gdn(name, 16, Hv, 1, 1, true);
+        run_gdn(name, 16, Hv, 4, 1, true);
         run_gdn(name, 16, Hv, 1, 8, false);
         run_gdn(name, 16, Hv, 4, 8, false);
         run_gdn(name, 16, Hv, 1, 2048, true);

@@ -18,5 +18,5 @@ extern "C" status cuda_gdn_commit(backend *b, const gdn_commit_args *a)
     p.C = 2 * static_cast<int64_t>(a->Hk) * a->dk + static_cast<int64_t>(a->Hv) * a->dv;
     p.Hk = a->Hk, p.Hv = a->Hv, p.dk = a->dk, p.dv = a->dv;
     p.advance = true;
-    return gdn_launch<false>(cuda_of(b), p, a->rows.T, a->rows.L, "gdn_commit");
+    return gdn_launch<false>(cuda_of(b), p, a->rows.L, "gdn_commit");
 }

@@ -79,20 +79,6 @@ __device__ static inline void few_gates(gdn_few_stage<NK> &s, const gdn_prep_par
     s.decay[row] = expf(g);
 }
 
-/* k . q of row `row`, by a warp, in gdn_stage_kq's order. */
-template <int NK> __device__ static inline void few_kq(gdn_few_stage<NK> &s, int row)
-{
-    int lane = threadIdx.x & 31;
-    float sum = 0.0f;
-#pragma unroll
-    for (int n = 0; n < NK; n++)
-        sum = __fmaf_rn(s.k[row][32 * n + lane], s.q[row][32 * n + lane], sum);
-#pragma unroll
-    for (int step = 16; step > 0; step >>= 1)
-        sum = __fadd_rn(sum, __shfl_xor_sync(WARP_ALL, sum, step));
-    if (lane == 0) s.kq[row] = sum;
-}
-
 /* conv_state of n channels from ch on, moved by the lane's n_rows rows from `first` on. */
 __device__ static inline void few_conv_advance(const gdn_few_params &p, int64_t slot, int64_t first,
                                                int n_rows, int64_t ch, int n)
@@ -149,7 +135,7 @@ template <int NK> __global__ void __launch_bounds__(4 * FEW_DIM) gdn_few_kernel(
     if (d < (kind == 2 ? in.dv : in.dk))
         gdn_conv_weights(in, few_channel(in, kind, hv) + d, conv_w);
     float neg_A = in.neg_A[hv], dt_bias = in.dt_bias[hv];
-    gdn_norm_lane norm;
+    gdn_norm_lane<GDN_NORM_EACH> norm;
     gdn_norm_weights(norm, p.norm);
     int64_t first = in.lane_row[l], slot = in.lane_slot[l];
     int n_rows = in.lane_row[l + 1] - static_cast<int>(first);
@@ -169,7 +155,7 @@ template <int NK> __global__ void __launch_bounds__(4 * FEW_DIM) gdn_few_kernel(
         if (warp == warps - 1 && lane < n) few_gates<NK>(s, in, lane, t + lane, hv, neg_A, dt_bias);
         __syncthreads(); /* rows are prepared; all are done with the outputs before */
         if (p.advance && n == n_rows - from) cluster_arrive(); /* conv_state has been read */
-        for (int row = warp; row < n; row += warps) few_kq<NK>(s, row);
+        for (int row = warp; row < n; row += warps) s.kq[row] = gdn_kq<NK>(s.k[row], s.q[row]);
         __syncthreads();
         for (int i = 0; i < n; i++) {
             gdn_row<NK> x;

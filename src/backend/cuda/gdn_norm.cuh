@@ -7,6 +7,7 @@
 #include "backend/cuda/vec_load.cuh"
 
 enum { GDN_NORM_EACH = 8 }; /* values of a lane at most: dv up to 256 */
+/* EACH: values of a lane, 8 or, for dv up to 128, 4. */
 
 typedef struct {
     const float *o, *norm_w;
@@ -33,36 +34,39 @@ static inline gdn_norm_params gdn_norm_params_of(const gdn_scan_args *a, const f
 }
 
 /* What a lane needs beside the outputs: values d and d + 1 of every 64. */
-struct gdn_norm_lane {
-    float2 w[GDN_NORM_EACH / 2];
-    uint32_t z[GDN_NORM_EACH / 2];
+template <int EACH> struct gdn_norm_lane {
+    float2 w[EACH / 2];
+    uint32_t z[EACH / 2];
 };
-__device__ static inline void gdn_norm_weights(gdn_norm_lane &in, const gdn_norm_params &p)
+template <int EACH>
+__device__ static inline void gdn_norm_weights(gdn_norm_lane<EACH> &in, const gdn_norm_params &p)
 {
 #pragma unroll
-    for (int i = 0; i < GDN_NORM_EACH / 2; i++) {
+    for (int i = 0; i < EACH / 2; i++) {
         int d = 2 * ((threadIdx.x & 31) + 32 * i);
         if (d < p.dv) in.w[i] = *reinterpret_cast<const float2 *>(p.norm_w + d);
     }
 }
-__device__ static inline void gdn_norm_gates(gdn_norm_lane &in, const gdn_norm_params &p,
+template <int EACH>
+__device__ static inline void gdn_norm_gates(gdn_norm_lane<EACH> &in, const gdn_norm_params &p,
                                              int64_t head)
 {
 #pragma unroll
-    for (int i = 0; i < GDN_NORM_EACH / 2; i++) {
+    for (int i = 0; i < EACH / 2; i++) {
         int d = 2 * ((threadIdx.x & 31) + 32 * i);
         if (d < p.dv) in.z[i] = *reinterpret_cast<const uint32_t *>(p.z + head * p.dv + d);
     }
 }
 
 /* out = rmsnorm(o; norm_w, eps) * silu(z) for head `head` of all rows' heads; o holds its dv. */
-__device__ static inline void gdn_norm_head(const gdn_norm_params &p, const gdn_norm_lane &in,
+template <int EACH>
+__device__ static inline void gdn_norm_head(const gdn_norm_params &p, const gdn_norm_lane<EACH> &in,
                                             const float *o, int64_t head)
 {
     int lane = threadIdx.x & 31;
-    float x[GDN_NORM_EACH], sum = 0.0f;
+    float x[EACH], sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < GDN_NORM_EACH / 2; i++) {
+    for (int i = 0; i < EACH / 2; i++) {
         int d = 2 * (lane + 32 * i);
         float2 v = d < p.dv ? *reinterpret_cast<const float2 *>(o + d) : make_float2(0.0f, 0.0f);
         x[2 * i] = v.x;
@@ -72,7 +76,7 @@ __device__ static inline void gdn_norm_head(const gdn_norm_params &p, const gdn_
     }
     float scale = __frsqrt_rn(warp_sum(sum) / static_cast<float>(p.dv) + p.eps);
 #pragma unroll
-    for (int i = 0; i < GDN_NORM_EACH / 2; i++) {
+    for (int i = 0; i < EACH / 2; i++) {
         int d = 2 * (lane + 32 * i);
         if (d >= p.dv) continue;
         *reinterpret_cast<uint32_t *>(p.out + head * p.dv + d) = pack_bf16(

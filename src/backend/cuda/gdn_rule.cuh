@@ -1,4 +1,5 @@
-/* gdn_rule: the recurrent delta rule, one kernel for prompt, decode, verify and commit.
+/* gdn_rule: the recurrent delta rule, its arithmetic and the kernel for short prompts, decode,
+ * verify and commit.
  *
  *   S <- exp(g) S;  m = S^T k;  d = beta (v - m);  S <- S + k d^T;  o = S^T q
  *
@@ -14,6 +15,7 @@
 #ifndef RIPTIDE_BACKEND_CUDA_GDN_RULE_CUH
 #define RIPTIDE_BACKEND_CUDA_GDN_RULE_CUH
 
+#include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vec_load.cuh"
@@ -34,6 +36,18 @@ typedef struct {
     int Hk, Hv, dk, dv;
     bool advance;
 } gdn_params;
+
+/* n values of the state into the second-level cache, which is allowed while an earlier kernel may
+ * still write them. n is a multiple of 4. */
+__device__ static inline void gdn_ahead(const float *at, int n)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (threadIdx.x == blockDim.x - 1)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(n * 4) : "memory");
+#else
+    (void)at, (void)n;
+#endif
+}
 
 /* Rows staged at a time, as f32: keys and queries padded to 32 NK, the block's values, gates. */
 template <int NK> struct gdn_stage {
@@ -149,19 +163,44 @@ template <int NK> __device__ static inline void gdn_read(float (&x)[NK][4], cons
     }
 }
 
+/* The lane's part of k . q: four values of every 128 in a row. */
+template <int NK> __device__ static inline float gdn_kq_part(const float *k, const float *q)
+{
+    int lane = threadIdx.x & 31;
+    float sum = 0.0f;
+#pragma unroll
+    for (int n = 0; n < (NK + 3) / 4; n++) {
+        int i = 128 * n + 4 * lane;
+        if (NK < 4 && i >= 32 * NK) break;
+        float4 a = *reinterpret_cast<const float4 *>(k + i);
+        float4 b = *reinterpret_cast<const float4 *>(q + i);
+        sum = __fmaf_rn(a.x, b.x, sum);
+        sum = __fmaf_rn(a.y, b.y, sum);
+        sum = __fmaf_rn(a.z, b.z, sum);
+        sum = __fmaf_rn(a.w, b.w, sum);
+    }
+    return sum;
+}
+
+/* k . q of a row in shared memory, by a warp; all lanes have it. */
+template <int NK> __device__ static inline float gdn_kq(const float *k, const float *q)
+{
+    float sum = gdn_kq_part<NK>(k, q);
+#pragma unroll
+    for (int step = 16; step > 0; step >>= 1)
+        sum = __fadd_rn(sum, __shfl_xor_sync(WARP_ALL, sum, step));
+    return sum;
+}
+
 /* k . q of the stage's rows: a warp's rows side by side, as each waits for its exchanges. */
 template <int NK> __device__ static inline void gdn_stage_kq(gdn_stage<NK> &s)
 {
     constexpr int WARPS = GDN_THREADS / 32, EACH = gdn_stage<NK>::ROWS / WARPS;
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    float sum[EACH] = {};
+    float sum[EACH];
 #pragma unroll
-    for (int n = 0; n < NK; n++)
-#pragma unroll
-        for (int j = 0; j < EACH; j++) {
-            int row = warp + j * WARPS, i = 32 * n + lane;
-            sum[j] = __fmaf_rn(s.k[row][i], s.q[row][i], sum[j]);
-        }
+    for (int j = 0; j < EACH; j++)
+        sum[j] = gdn_kq_part<NK>(s.k[warp + j * WARPS], s.q[warp + j * WARPS]);
 #pragma unroll
     for (int step = 16; step > 0; step >>= 1)
 #pragma unroll
@@ -275,30 +314,30 @@ __device__ static inline void gdn_conv_advance(const gdn_params &p, int64_t slot
  * Needs    dk <= 32 NK, dk and dv multiples of 8
  * Moves    the state once, or twice when it is stored; rows once a block
  * Numbers  f32 state and sums, in the order of gdn_dot and gdn_join
- * Why      a chunked rule would be cheaper for prompts, but not the same arithmetic as decode.
- *          AHEAD: a row's loads are on their way while the row before is computed, for long
- *          prompts, where one or two warps on a scheduler hide nothing for each other; it takes
- *          registers that blocks of many lanes need */
-template <int NK, bool WANTS_O, bool AHEAD>
-__global__ void __launch_bounds__(GDN_THREADS, AHEAD ? 2 : 1) gdn_kernel(gdn_params p)
+ * Why      a chunked rule would be cheaper for prompts, but not the same arithmetic as decode. Long
+ *          prompts have a kernel of their own (gdn_long.cu), with the same bits */
+template <int NK, bool WANTS_O>
+__global__ void __launch_bounds__(GDN_THREADS) gdn_kernel(gdn_params p)
 {
-    launch_join();
+    launch_next();
     constexpr int ROWS = gdn_stage<NK>::ROWS;
     __shared__ __align__(16) gdn_stage<NK> stages[2];
     int hv = blockIdx.y, l = blockIdx.z, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    int64_t first = p.lane_row[l];
+    int64_t first = p.lane_row[l], slot = p.lane_slot[l];
     int n_rows = p.lane_row[l + 1] - static_cast<int>(first);
+    int block_column = blockIdx.x * GDN_COLUMNS, n_columns = min(p.dv - block_column, +GDN_COLUMNS);
+    float *state = p.state + ((slot * p.Hv + hv) * p.dv + block_column) * p.dk;
+    if (!WANTS_O && n_rows > 0 && n_columns > 0) gdn_ahead(state, n_columns * p.dk);
+    launch_wait();
     if (p.n_commit) n_rows = min(n_rows, p.n_commit[l]);
     if (n_rows <= 0) return;
-    int64_t slot = p.lane_slot[l];
-    int block_column = blockIdx.x * GDN_COLUMNS;
-    if (block_column >= p.dv) {
+    if (n_columns <= 0) {
         gdn_conv_advance(p, slot, first, n_rows, hv, gridDim.y);
         return;
     }
     int r = lane & 7, column = warp * 8 + (lane >> 3) * 2;
     bool on = block_column + column < p.dv;
-    float *at = p.state + ((slot * p.Hv + hv) * p.dv + block_column + column) * p.dk;
+    float *at = state + static_cast<int64_t>(column) * p.dk;
     gdn_fetch<NK> fetch;
     gdn_fetch_rows<NK>(fetch, p, first, min(n_rows, ROWS), hv, block_column);
     float S[2][NK][4];
@@ -321,60 +360,31 @@ __global__ void __launch_bounds__(GDN_THREADS, AHEAD ? 2 : 1) gdn_kernel(gdn_par
         int n = min(n_rows - from, ROWS), next = from + ROWS;
         if (next < n_rows)
             gdn_fetch_rows<NK>(fetch, p, first + next, min(n_rows - next, ROWS), hv, block_column);
-        gdn_row<NK> even, odd;
-        if constexpr (!AHEAD) {
 #pragma unroll 2
-            for (int i = 0; i < n; i++) {
-                gdn_row_load<NK, WANTS_O>(even, s, i, r, column);
-                gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, even));
-            }
-            continue;
+        for (int i = 0; i < n; i++) {
+            gdn_row<NK> x;
+            gdn_row_load<NK, WANTS_O>(x, s, i, r, column);
+            gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, x));
         }
-        gdn_row_load<NK, WANTS_O>(even, s, 0, r, column);
-        int i = 0;
-        for (; i + 1 < n; i += 2) {
-            gdn_row_load<NK, WANTS_O>(odd, s, i + 1, r, column);
-            gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, even));
-            gdn_row_load<NK, WANTS_O>(even, s, min(i + 2, ROWS - 1), r, column);
-            gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, odd));
-        }
-        if (i < n) gdn_leave<WANTS_O>(o, o_step, stores, gdn_step<NK, WANTS_O>(S, even));
     }
     if (p.advance) gdn_state<NK, true>(S, at, r, on, p.dk);
 }
 
-enum { GDN_AHEAD_ROWS = 32 }; /* rows a lane from which loads run ahead */
-
-template <int NK, bool WANTS_O>
-static void gdn_launch_kernel(const gdn_params &p, dim3 grid, bool is_long, cudaStream_t stream)
-{
-    if constexpr (WANTS_O) {
-        if (is_long) {
-            gdn_kernel<NK, true, true><<<grid, GDN_THREADS, 0, stream>>>(p);
-            return;
-        }
-    }
-    gdn_kernel<NK, WANTS_O, false><<<grid, GDN_THREADS, 0, stream>>>(p);
-}
-
-/* Launch gdn_kernel for T rows of L lanes. */
+/* Launch gdn_kernel for L lanes. A commit begins early: its states are known before it may run. */
 template <bool WANTS_O>
-static status gdn_launch(cuda_backend *cb, const gdn_params &p, int T, int L, const char *op)
+static status gdn_launch(cuda_backend *cb, const gdn_params &p, int L, const char *op)
 {
     if (p.dk > 256 || p.dk % 8 || p.dv % 8)
         return err_set(&cb->base.last, ERR_UNSUPPORTED, op, -1, "head sizes %d and %d", p.dk, p.dv);
     if (L < 1) return cb->broken;
     dim3 grid(div_up<int>(p.dv, GDN_COLUMNS) + (p.advance ? 1 : 0), p.Hv, L);
-    bool is_long = T >= GDN_AHEAD_ROWS * L;
-    if (p.dk <= 32)
-        gdn_launch_kernel<1, WANTS_O>(p, grid, is_long, cb->stream);
-    else if (p.dk <= 64)
-        gdn_launch_kernel<2, WANTS_O>(p, grid, is_long, cb->stream);
-    else if (p.dk <= 128)
-        gdn_launch_kernel<4, WANTS_O>(p, grid, is_long, cb->stream);
-    else
-        gdn_launch_kernel<8, WANTS_O>(p, grid, is_long, cb->stream);
-    return CUDA_LAUNCHED(cb);
+    auto kernel = p.dk <= 32    ? gdn_kernel<1, WANTS_O>
+                  : p.dk <= 64  ? gdn_kernel<2, WANTS_O>
+                  : p.dk <= 128 ? gdn_kernel<4, WANTS_O>
+                                : gdn_kernel<8, WANTS_O>;
+    cudaError_t r = launch_early(!WANTS_O && cb->sm == 90, kernel, grid, GDN_THREADS, 0, cb->stream,
+                                 p);
+    return cuda_status(cb, r, op, __FILE__, __LINE__);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* The recurrent rule over a call's rows, then norm and gate (ops.h:gdn_scan_args). */
 #include "backend/cuda/cuda_check.cuh"
 #include "backend/cuda/gdn_few.cuh"
+#include "backend/cuda/gdn_long.cuh"
 #include "backend/cuda/gdn_norm.cuh"
 #include "backend/cuda/gdn_rule.cuh"
 #include "backend/cuda/launch_early.cuh"
@@ -18,12 +19,12 @@ enum { GDN_NORM_WARPS = 4 };
 __global__ void __launch_bounds__(32 * GDN_NORM_WARPS) gdn_norm_kernel(gdn_norm_params p)
 {
     launch_join();
-    int64_t head = static_cast<int64_t>(blockIdx.x) * GDN_NORM_WARPS + (threadIdx.x >> 5);
+    int head = blockIdx.x * GDN_NORM_WARPS + (threadIdx.x >> 5); /* T Hv has room in an int */
     if (head >= p.n_heads || p.row_lane[head / p.Hv] < 0) return;
-    gdn_norm_lane in;
+    gdn_norm_lane<GDN_NORM_EACH> in;
     gdn_norm_weights(in, p);
     gdn_norm_gates(in, p, head);
-    gdn_norm_head(p, in, p.o + head * p.dv, head);
+    gdn_norm_head(p, in, p.o + static_cast<int64_t>(head) * p.dv, head);
 }
 
 static gdn_params gdn_params_of(const gdn_scan_args *a)
@@ -56,7 +57,9 @@ extern "C" status cuda_gdn_scan(backend *b, const gdn_scan_args *a)
     TRY(cuda_settle(cb));
     gdn_params p = gdn_params_of(a);
     p.o = scratch_at<float>(cb, 0);
-    TRY(gdn_launch<true>(cb, p, a->rows.T, a->rows.L, "gdn_scan"));
+    TRY(gdn_long_serves(cb, p, a->rows.T, a->rows.L)
+            ? gdn_long_run(cb, p, a->rows.L)
+            : gdn_launch<true>(cb, p, a->rows.L, "gdn_scan"));
     gdn_norm_params n = gdn_norm_params_of(a, p.o);
     launch_early(cb->sm == 90, gdn_norm_kernel, dim3(div_up<int64_t>(n_heads, GDN_NORM_WARPS)),
                  32 * GDN_NORM_WARPS, 0, cb->stream, n);
