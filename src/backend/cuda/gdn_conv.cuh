@@ -17,28 +17,30 @@ typedef struct {
     int T, Hk, Hv, dk, dv;
 } gdn_prep_params;
 
-/* Four channels of column `back` (-3..0) behind row t, the lane's row `index`. */
-__device__ static inline void gdn_column(const gdn_prep_params &p, int64_t t, int index,
-                                         const uint2 *old, int back, int64_t ch, float *x)
+/* A window: four channels of a row and of the three rows before it, as bf16 pairs, oldest first. */
+
+/* The columns of conv_state in the window of the lane's row `index` < 3. conv_state holds
+ * [channel][3], so four channels are twelve values in six words at `state`. */
+__device__ static inline void gdn_window_begin(uint2 (&x)[4], const bf16 *state, int index)
 {
-    if (index + back >= 0) {
-        uint2 v = *reinterpret_cast<const uint2 *>(p.p + (t + back) * p.C + ch);
-        x[0] = bf16_low(v.x), x[1] = bf16_high(v.x), x[2] = bf16_low(v.y), x[3] = bf16_high(v.y);
-        return;
-    }
-    /* conv_state holds [channel][3]; four channels are twelve values in three words of four */
-    uint32_t words[6] = {old[0].x, old[0].y, old[1].x, old[1].y, old[2].x, old[2].y};
-    int column = 3 + index + back;
+    uint2 words[3];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        x[i] = 0.0f;
-#pragma unroll
-        for (int c = 0; c < 3; c++) {
-            int at = 3 * i + c;
-            float v = at & 1 ? bf16_high(words[at >> 1]) : bf16_low(words[at >> 1]);
-            if (c == column) x[i] = v;
-        }
-    }
+    for (int i = 0; i < 3; i++) words[i] = reinterpret_cast<const uint2 *>(state)[i];
+    uint2 a = words[0], b = words[1], c = words[2];
+    uint2 first = make_uint2(__byte_perm(a.x, a.y, 0x7610), __byte_perm(b.y, c.x, 0x7610));
+    uint2 second = make_uint2(__byte_perm(a.x, b.x, 0x5432), __byte_perm(b.y, c.y, 0x5432));
+    uint2 third = make_uint2(__byte_perm(a.y, b.x, 0x7610), __byte_perm(c.x, c.y, 0x7610));
+    x[0] = index == 0 ? first : index == 1 ? second : third;
+    x[1] = index == 0 ? second : index == 1 ? third : x[1];
+    x[2] = index == 0 ? third : x[2];
+}
+/* And back: the last three columns of a window as the lane's new conv_state. */
+__device__ static inline void gdn_window_end(const uint2 (&x)[4], bf16 *state)
+{
+    uint2 a = x[1], b = x[2], c = x[3], *to = reinterpret_cast<uint2 *>(state);
+    to[0] = make_uint2(__byte_perm(a.x, b.x, 0x5410), __byte_perm(c.x, a.x, 0x7610));
+    to[1] = make_uint2(__byte_perm(b.x, c.x, 0x7632), __byte_perm(a.y, b.y, 0x5410));
+    to[2] = make_uint2(__byte_perm(c.y, a.y, 0x7610), __byte_perm(b.y, c.y, 0x7632));
 }
 
 /* The four weights of channels ch .. ch+3. */
@@ -48,25 +50,33 @@ __device__ static inline void gdn_conv_weights(const gdn_prep_params &p, int64_t
     for (int i = 0; i < 4; i++) w[i] = *reinterpret_cast<const float4 *>(p.conv_w + (ch + i) * 4);
 }
 
-/* silu of the convolution of channels ch .. ch+3:  c = sum_j w[ch, j] p_{t-3+j}[ch]. */
-__device__ static inline void gdn_conv(const gdn_prep_params &p, int64_t t, int index, int64_t slot,
-                                       int64_t ch, const float4 *weights, float *y)
+/* A thread's four channels of the lane's rows index - 3 .. index, of which `at` is the last, `old`
+ * the lane's conv_state of the channels. */
+__device__ static inline void gdn_window(uint2 (&x)[4], const bf16 *at, const bf16 *old, int64_t C,
+                                         int index)
 {
-    uint2 old[3] = {};
-    if (index < 3) {
-        const uint2 *from = reinterpret_cast<const uint2 *>(p.conv_state + (slot * p.C + ch) * 3);
-        for (int i = 0; i < 3; i++) old[i] = from[i];
-    }
-    float x[4][4];
 #pragma unroll
-    for (int j = 0; j < 4; j++) gdn_column(p, t, index, old, j - 3, ch, x[j]);
+    for (int j = 0; j < 4; j++)
+        if (index >= 3 - j) x[j] = *reinterpret_cast<const uint2 *>(at - (3 - j) * C);
+    if (index < 3) gdn_window_begin(x, old, index);
+}
+
+/* silu of the convolution of a window:  c = sum_j w[ch, j] p_{t-3+j}[ch]. */
+__device__ static inline void gdn_conv(const uint2 (&x)[4], const float4 *weights, float *y)
+{
 #pragma unroll
     for (int i = 0; i < 4; i++) {
+        float in[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            uint32_t pair = i < 2 ? x[j].x : x[j].y;
+            in[j] = i & 1 ? bf16_high(pair) : bf16_low(pair);
+        }
         float4 w = weights[i];
-        float c = __fmul_rn(w.x, x[0][i]);
-        c = __fmaf_rn(w.y, x[1][i], c);
-        c = __fmaf_rn(w.z, x[2][i], c);
-        c = __fmaf_rn(w.w, x[3][i], c);
+        float c = __fmul_rn(w.x, in[0]);
+        c = __fmaf_rn(w.y, in[1], c);
+        c = __fmaf_rn(w.z, in[2], c);
+        c = __fmaf_rn(w.w, in[3], c);
         y[i] = act_silu(c);
     }
 }

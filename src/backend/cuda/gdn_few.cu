@@ -48,7 +48,9 @@ __device__ static inline void few_prepare(gdn_few_stage<NK> &s, const gdn_prep_p
     int64_t ch = few_channel(p, kind, hv) + d;
     float y[4] = {}, sum = 0.0f, scale = 1.0f;
     if (d < n) {
-        gdn_conv(p, t, index, slot, ch, w, y);
+        uint2 x[4];
+        gdn_window(x, p.p + t * p.C + ch, p.conv_state + (slot * p.C + ch) * 3, p.C, index);
+        gdn_conv(x, w, y);
 #pragma unroll
         for (int i = 0; i < 4; i++) sum = __fmaf_rn(y[i], y[i], sum);
     }
