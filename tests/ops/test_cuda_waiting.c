@@ -328,8 +328,12 @@ TEST(experts_take_over_all_that_stands_between_them_and_the_residual_stream)
 
 /* ---- the delta rule ------------------------------------------------------------------------ */
 
-/* Enough heads in all to fill a GPU; one lane is longer than a stage. */
+/* One lane of one to three rows; enough heads in all to fill a GPU, one lane of them longer than a
+ * stage. */
 static const gdn_case shapes[] = {
+    {"1@5", 2, 6, 128, 128},
+    {"2@0", 4, 8, 64, 32},
+    {"3@1", 2, 4, 128, 128},
     {"1@0,1@7,3@0,8@64,1@5,17@0,4@9,1@1,5@0,1@130,7@3,2@2+1", 2, 6, 128, 128},
     {"3@0,1@7,1@0,2@64,1@5,1@0,4@9,1@1,5@0,1@130,1@3,2@2", 4, 8, 64, 32},
 };

@@ -7,6 +7,7 @@
 #include "backend/cuda/gdn_conv.cuh"
 #include "backend/cuda/gdn_norm.cuh"
 #include "backend/cuda/gdn_rule.cuh"
+#include "backend/cuda/gdn_single.cuh"
 #include "backend/cuda/launch_early.cuh"
 
 enum {
@@ -178,12 +179,17 @@ template <int NK> __global__ void __launch_bounds__(4 * FEW_DIM) gdn_few_kernel(
 }
 
 /* A block fills a processor: with half of them idle, three launches of small blocks do as well. */
-bool gdn_few_serves(const cuda_backend *cb, const gdn_prep_args *a)
+static bool few_serves(const cuda_backend *cb, const gdn_prep_args *a)
 {
     return cb->sm == 90 && a->rows.T <= FEW_ROWS_MAX && a->rows.L > 0 &&
            a->Hv * a->rows.L <= cb->n_sms && a->Hv * a->rows.L * 2 > cb->n_sms &&
            a->dk <= FEW_DIM && a->dv <= FEW_DIM && a->dk % 8 == 0 && a->dv % 8 == 0 &&
            a->dv >= 24 && a->Hv % a->Hk == 0 && a->Hv / a->Hk <= FEW_CLUSTER_MAX;
+}
+
+bool gdn_few_serves(const cuda_backend *cb, const gdn_prep_args *a)
+{
+    return gdn_single_serves(cb, a) || few_serves(cb, a);
 }
 
 bool gdn_few_takes(const cuda_backend *cb, const gdn_scan_args *a)
@@ -200,6 +206,7 @@ bool gdn_few_takes(const cuda_backend *cb, const gdn_scan_args *a)
 status gdn_few_run(cuda_backend *cb, const gdn_scan_args *a)
 {
     cb->waiting.has_prep = false;
+    if (gdn_single_serves(cb, &cb->waiting.prep)) return gdn_single_run(cb, &cb->waiting.prep, a);
     gdn_few_params p = {};
     p.prep = gdn_prep_params_of(&cb->waiting.prep);
     p.norm = gdn_norm_params_of(a, nullptr);
