@@ -21,14 +21,25 @@ __device__ static inline void cluster_wait()
 #endif
 }
 
+/* Where in block `block` of the cluster that lies which lies at `at` in this one. */
+__device__ static inline uint32_t cluster_address(const void *at, int block)
+{
+    uint32_t to = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(to)
+                 : "r"(shared_address(at)), "r"(block));
+#else
+    (void)at, (void)block;
+#endif
+    return to;
+}
+
 /* v to the word of block `block` of the cluster that lies where `at` lies in this one. */
 __device__ static inline void cluster_send(float *at, int block, float v)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    uint32_t to;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(to)
-                 : "r"(shared_address(at)), "r"(block));
+    uint32_t to = cluster_address(at, block);
     asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
 #else
     (void)at, (void)block, (void)v;
@@ -49,10 +60,7 @@ __device__ static inline int cluster_rank()
 __device__ static inline void cluster_send_two(void *at, int block, uint2 v)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    uint32_t to;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(to)
-                 : "r"(shared_address(at)), "r"(block));
+    uint32_t to = cluster_address(at, block);
     asm volatile("st.shared::cluster.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(v.x), "r"(v.y)
                  : "memory");
 #else
@@ -64,10 +72,7 @@ __device__ static inline void cluster_send_two(void *at, int block, uint2 v)
 __device__ static inline void cluster_send_four(float4 *at, int block, float4 v)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    uint32_t to;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(to)
-                 : "r"(shared_address(at)), "r"(block));
+    uint32_t to = cluster_address(at, block);
     asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v.x), "f"(v.y),
                  "f"(v.z), "f"(v.w)
                  : "memory");
