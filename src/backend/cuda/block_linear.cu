@@ -131,7 +131,7 @@ status cuda_any_linear(backend *b, const linear_args *a)
     cuda_backend *cb = cuda_of(b);
     bool has_block = false;
     for (int i = 0; i < a->n_parts; i++) has_block |= is_block(a->part[i].w);
-    if (a->T > 0 && a->n_parts > 0 && moe_router_wants_linear(cb, a)) {
+    if (moe_router_wants_linear(cb, a)) {
         cb->waiting.router = *a;
         cb->waiting.router_w = *a->part[0].w;
         cb->waiting.has_router = true;
@@ -140,7 +140,7 @@ status cuda_any_linear(backend *b, const linear_args *a)
     TRY(cuda_settle(cb));
     if (!has_block) return cuda_linear(b, a);
     for (int i = 0; i < a->n_parts; i++)
-        TRY(run_one(cuda_of(b), a->part[i].w, a->x, a->T, a->part[i].y, a->part[i].out));
+        TRY(run_one(cb, a->part[i].w, a->x, a->T, a->part[i].y, a->part[i].out));
     return ERR_OK;
 }
 

@@ -87,10 +87,7 @@ __device__ static inline float long_put(gdn_long_stage<WARPS> &s, const gdn_long
     if (f.gate_row < LONG_ROWS)
         *reinterpret_cast<float2 *>(&s.gates[f.gate_row][f.gate_head]) = make_float2(expf(f.next_g),
                                                                                      f.next_beta);
-    float kq = __fmaf_rn(k.x, q.x, 0.0f); /* gdn_kq_part */
-    kq = __fmaf_rn(k.y, q.y, kq);
-    kq = __fmaf_rn(k.z, q.z, kq);
-    return __fmaf_rn(k.w, q.w, kq);
+    return gdn_dot_four(k, q, 0.0f); /* gdn_kq_part of a row of 128 */
 }
 template <int WARPS>
 __device__ static inline void long_put_kq(gdn_long_stage<WARPS> &s, const gdn_long_source &f,

@@ -163,6 +163,15 @@ template <int NK> __device__ static inline void gdn_read(float (&x)[NK][4], cons
     }
 }
 
+/* sum + a . b */
+__device__ static inline float gdn_dot_four(float4 a, float4 b, float sum)
+{
+    sum = __fmaf_rn(a.x, b.x, sum);
+    sum = __fmaf_rn(a.y, b.y, sum);
+    sum = __fmaf_rn(a.z, b.z, sum);
+    return __fmaf_rn(a.w, b.w, sum);
+}
+
 /* The lane's part of k . q: four values of every 128 in a row. */
 template <int NK> __device__ static inline float gdn_kq_part(const float *k, const float *q)
 {
@@ -174,10 +183,7 @@ template <int NK> __device__ static inline float gdn_kq_part(const float *k, con
         if (NK < 4 && i >= 32 * NK) break;
         float4 a = *reinterpret_cast<const float4 *>(k + i);
         float4 b = *reinterpret_cast<const float4 *>(q + i);
-        sum = __fmaf_rn(a.x, b.x, sum);
-        sum = __fmaf_rn(a.y, b.y, sum);
-        sum = __fmaf_rn(a.z, b.z, sum);
-        sum = __fmaf_rn(a.w, b.w, sum);
+        sum = gdn_dot_four(a, b, sum);
     }
     return sum;
 }

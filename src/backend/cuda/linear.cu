@@ -153,7 +153,7 @@ static void ahead_init(cuda_backend *cb, tile_args *t, int bits, pick_tile tile)
 
 /* Blocks of a cluster in which the slices of a split launch meet: the most slices of a part, which
  * those of the other parts divide; 0: they meet in memory, or in the op behind. */
-static int cluster_of(const cuda_backend *cb, const tile_args *t, int64_t n_tiles, pick_tile tile)
+static int cluster_of(const cuda_backend *cb, const tile_args *t, pick_tile tile)
 {
     int most = 1;
     if (cb->sm != 90 || tile.kernel != PICK_STREAM || tile.columns > LINEAR_CLUSTER_COLUMNS)
@@ -161,11 +161,10 @@ static int cluster_of(const cuda_backend *cb, const tile_args *t, int64_t n_tile
     for (int i = 0; i < t->n_parts; i++) {
         const tile_part *p = &t->part[i];
         if (p->tiles || p->slice_step > 0) return 0;
-        if (cuda_pick_is_split(n_tiles, p->slices, tile) && p->slices > most) most = p->slices;
+        if (p->is_split && p->slices > most) most = p->slices;
     }
     for (int i = 0; i < t->n_parts; i++) {
-        const tile_part *p = &t->part[i];
-        if (cuda_pick_is_split(n_tiles, p->slices, tile) && most % p->slices) return 0;
+        if (t->part[i].is_split && most % t->part[i].slices) return 0;
     }
     return most > 1 && most <= LINEAR_CLUSTER_MAX ? most : 0;
 }
@@ -198,11 +197,12 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
         t.knows_tiles &= !pieces[i]->experts || pieces[i]->experts->is_known;
         n_tiles += int64_t(t.part[i].n_groups) * t.part[i].row_tiles;
     }
-    t.cluster = l.cluster = cluster_of(cb, &t, n_tiles, tile);
+    for (int i = 0; i < n; i++)
+        t.part[i].is_split = cuda_pick_is_split(n_tiles, t.part[i].slices, tile);
+    t.cluster = cluster_of(cb, &t, tile);
     for (int i = 0; i < n; i++) {
         tile_part *p = &t.part[i];
         int tiles = p->n_groups * p->row_tiles;
-        p->is_split = cuda_pick_is_split(n_tiles, p->slices, tile);
         p->block_begin = static_cast<int>(blocks);
         blocks += int64_t(tiles) * (p->is_split ? p->slices : 1);
         if (t.cluster) blocks = div_up<int64_t>(blocks, t.cluster) * t.cluster;

@@ -72,8 +72,8 @@ cudaError_t linear_tile_launch(const tile_launch *l, const tile_args *a, const C
     if (c.wide) {
         return launch_early(l->is_early, c.wide, l->grid, c.threads, c.shared, l->stream, *a, *map);
     }
-    if (l->cluster) {
-        return launch_clusters_with(c.kernel, l->grid, l->cluster, c.threads, c.shared + c.sums,
+    if (a->cluster) {
+        return launch_clusters_with(c.kernel, l->grid, a->cluster, c.threads, c.shared + c.sums,
                                     l->stream, *a);
     }
     return launch_early(l->is_early, c.kernel, l->grid, c.threads, c.shared, l->stream, *a);

@@ -76,7 +76,6 @@ typedef struct {
 typedef struct {
     pick_tile tile;
     bool has_slices, is_early; /* a block runs several slices; see launch_early.cuh */
-    int cluster;               /* 0: none */
     dim3 grid;
     cudaStream_t stream;
 } tile_launch;

@@ -212,9 +212,9 @@ bool moe_router_wants_norm(const cuda_backend *cb, const rmsnorm_args *a)
 
 bool moe_router_wants_linear(const cuda_backend *cb, const linear_args *a)
 {
+    if (!cb->waiting.has_norm || a->n_parts != 1 || a->part[0].out != LINEAR_F32) return false;
     const rmsnorm_args *norm = &cb->waiting.norm;
     const dev_weight *w = a->part[0].w;
-    if (!cb->waiting.has_norm || a->n_parts != 1 || a->part[0].out != LINEAR_F32) return false;
     if (a->x.ptr != norm->y.ptr || a->T != norm->T || w->K != norm->E) return false;
     if (w->N > ROUTER_X || w->group == 32) return false;
     if (w->type != DTYPE_BF16 && (w->type != DTYPE_AFFINE || (w->bits != 4 && w->bits != 8)))
