@@ -77,10 +77,10 @@ __device__ static inline void cluster_post(float *at, uint64_t *barrier, int blo
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint32_t to = cluster_address(at, block), on = cluster_address(barrier, block);
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::
-                     "r"(to),
-                 "r"(__float_as_uint(v)), "r"(on)
-                 : "memory");
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+        "r"(__float_as_uint(v)), "r"(on)
+        : "memory");
 #else
     (void)at, (void)barrier, (void)block, (void)v;
 #endif

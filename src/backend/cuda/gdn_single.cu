@@ -35,7 +35,7 @@ typedef struct {
 template <int NK> struct gdn_single_shared {
     float k[SINGLE_ROWS][32 * NK], q[SINGLE_ROWS][32 * NK]; /* padded with zeros */
     float v[SINGLE_ROWS][SINGLE_COLUMNS_MAX];
-    float2 gates[SINGLE_ROWS][SINGLE_GROUP_MAX]; /* decay and beta of a row's heads */
+    float2 gates[SINGLE_ROWS][SINGLE_GROUP_MAX];      /* decay and beta of a row's heads */
     float o[SINGLE_CLUSTER_MAX * SINGLE_COLUMNS_MAX]; /* all heads of the block's share of rows */
     uint64_t outputs;                                 /* barrier: they have come */
 };
@@ -242,7 +242,7 @@ status gdn_single_run(cuda_backend *cb, const gdn_prep_args *prep, const gdn_sca
     auto kernel = a->dk <= 32   ? gdn_single_kernel<1>
                   : a->dk <= 64 ? gdn_single_kernel<2>
                                 : gdn_single_kernel<4>;
-    cudaError_t r = launch_clusters(kernel, dim3(1u << p.log_blocks, a->Hk),
-                                    1 << p.log_blocks, warps * 32, cb->stream, p);
+    cudaError_t r = launch_clusters(kernel, dim3(1u << p.log_blocks, a->Hk), 1 << p.log_blocks,
+                                    warps * 32, cb->stream, p);
     return cuda_status(cb, r, "gdn_scan", __FILE__, __LINE__);
 }

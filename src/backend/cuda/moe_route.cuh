@@ -4,7 +4,8 @@
 
 #include "backend/cuda/reduce.cuh"
 
-/* The expert that lane k < K has for place k, and its weight; before there are weights its logit. */
+/* The expert that lane k < K has for place k, and its weight; before there are weights its logit.
+ */
 typedef struct {
     int id;
     float w;
@@ -22,8 +23,8 @@ __device__ static inline float moe_ordered(uint32_t order)
     return __uint_as_float(order >> 31 ? order & 0x7fffffffu : ~order);
 }
 
-/* The experts of one row by a warp; a lane holds every 32nd logit. ops.h:moe_route_args; ordering by
- * logit is ordering by softmax. X <= 32 VALUES, K <= 32. */
+/* The experts of one row by a warp; a lane holds every 32nd logit. ops.h:moe_route_args; ordering
+ * by logit is ordering by softmax. X <= 32 VALUES, K <= 32. */
 template <int VALUES>
 __device__ static inline moe_routed moe_route_pick(const float *logits, int X, int K)
 {
@@ -41,7 +42,7 @@ __device__ static inline moe_routed moe_route_pick(const float *logits, int X, i
         int at[VALUES];
 #pragma unroll
         for (int i = 0; i < VALUES; i++) best[i] = order[i], at[i] = i;
-        /* Neighbours meet, so that of equals the first is kept. */
+            /* Neighbours meet, so that of equals the first is kept. */
 #pragma unroll
         for (int step = 1; step < VALUES; step <<= 1) {
 #pragma unroll

@@ -17,8 +17,8 @@ enum {
     ROUTER_THREADS = 256,
     ROUTER_ROOM = 384, /* threads that would have a processor's registers: blocks of the linear in
                           front are still there when this one begins */
-    ROUTER_ROWS = 8, /* a warp each, and the columns of mma */
-    ROUTER_EACH = 2, /* fours of a row that a lane of rmsnorm_kernel has: here a warp each */
+    ROUTER_ROWS = 8,   /* a warp each, and the columns of mma */
+    ROUTER_EACH = 2,   /* fours of a row that a lane of rmsnorm_kernel has: here a warp each */
     ROUTER_TURNS = ROUTER_ROWS * ROUTER_EACH * 32 / ROUTER_THREADS, /* rows of a pair of warps */
     ROUTER_E = ROUTER_THREADS * 4 * ROUTER_EACH,
     ROUTER_SLICES = 4, /* warps along K */
@@ -67,8 +67,7 @@ struct router_gate_x {
     int t;
     __device__ inline float2 pair(int k) const
     {
-        uint32_t v =
-            *reinterpret_cast<const uint32_t *>(tile + router_tile_at(t, k) + k % 8 * 2);
+        uint32_t v = *reinterpret_cast<const uint32_t *>(tile + router_tile_at(t, k) + k % 8 * 2);
         return make_float2(bf16_low(v), bf16_high(v));
     }
 };
@@ -85,8 +84,9 @@ __device__ static inline void router_meet(int pair)
     }
 }
 
-/* This block's columns of all rows: h with what waits, normed as rmsnorm_waiting_kernel does, into x
- * and into the tile of x of every block. A row by a pair of warps, as many as there are rows for. */
+/* This block's columns of all rows: h with what waits, normed as rmsnorm_waiting_kernel does, into
+ * x and into the tile of x of every block. A row by a pair of warps, as many as there are rows for.
+ */
 __device__ static inline void router_norm(const moe_router_params &p, moe_router_shared &s,
                                           uint8_t *tile, float4 u)
 {
@@ -183,9 +183,9 @@ __device__ static inline void router_clear(const moe_router_params &p, uint8_t *
  *          ROUTER_X, K <= 32; the router's slices ROUTER_SLICES at most, of ROUTER_BRICKS at most
  * Moves    the router's weight once, before there is anything to wait for
  * Numbers  those of the ops apart
- * Why      What is on the way from the sums to the sorted experts is waited for: words go from block
- *          to block without a meeting of all, codes are widened while x is on its way, and what
- *          memory gets leaves behind what the other blocks wait for */
+ * Why      What is on the way from the sums to the sorted experts is waited for: words go from
+ * block to block without a meeting of all, codes are widened while x is on its way, and what memory
+ * gets leaves behind what the other blocks wait for */
 template <int BITS>
 __global__ void __launch_bounds__(ROUTER_ROOM, 1) moe_router_kernel(const moe_router_params p)
 {

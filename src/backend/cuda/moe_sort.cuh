@@ -15,8 +15,8 @@ typedef struct {
     int columns; /* rows of a tile */
 } moe_sorted;
 
-/* Whether moe_sort_warp serves: up to 32 uses, of which no expert has more than a tile, as a row has
- * an expert once. */
+/* Whether moe_sort_warp serves: up to 32 uses, of which no expert has more than a tile, as a row
+ * has an expert once. */
 __device__ static inline bool moe_sort_is_short(const moe_sorted &to, int n_uses, int K)
 {
     return n_uses <= 32 && n_uses <= to.columns * K;
