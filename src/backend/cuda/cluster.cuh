@@ -36,17 +36,6 @@ __device__ static inline uint32_t cluster_address(const void *at, int block)
     return to;
 }
 
-/* v to the word of block `block` of the cluster that lies where `at` lies in this one. */
-__device__ static inline void cluster_send(float *at, int block, float v)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    uint32_t to = cluster_address(at, block);
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
-#else
-    (void)at, (void)block, (void)v;
-#endif
-}
-
 /* Words that come without a meeting of all blocks: the block that gets them counts their bytes on a
  * barrier of its own, for one phase. Nothing else that a sender wrote is waited for, which a
  * cluster_arrive would do (a trip to the second-level cache behind a store to memory).
@@ -109,7 +98,7 @@ __device__ static inline int cluster_rank()
     return static_cast<int>(rank);
 }
 
-/* cluster_send of four words. */
+/* v to the words of block `block` of the cluster that lie where `at` lies in this one. */
 __device__ static inline void cluster_send_four(float4 *at, int block, float4 v)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
