@@ -65,32 +65,37 @@ __device__ static inline void kv_store(kv_format format, const float *y, int D, 
  * Numbers  f32; q and k rounded once, from the rotated f32 values */
 __global__ void __launch_bounds__(32 * HEAD_WARPS) attn_prep_kernel(attn_prep_params p)
 {
-    launch_join();
+    launch_next();
     __shared__ float vectors[HEAD_WARPS][HEAD_MAX];
     int warp = threadIdx.x >> 5, units = p.H + 2 * p.G;
     int64_t unit = static_cast<int64_t>(blockIdx.x) * HEAD_WARPS + warp, t = unit / units;
     if (t >= p.T) return;
-    int u = static_cast<int>(unit % units), lane_of_row = p.row_lane[t];
+    /* Before there is anything to wait for: weights, and what rows there are, which no kernel
+     * writes. */
+    int u = static_cast<int>(unit - t * units), lane_of_row = p.row_lane[t], pos = p.row_pos[t];
+    bool is_query = u < p.H, is_key = !is_query && u < p.H + p.G;
+    int g = u - p.H - (is_key ? 0 : p.G);
+    head_lane h;
+    if (is_query || is_key) head_weights(h, is_query ? p.q_norm : p.k_norm, p.D);
+    int64_t cell = 0;
+    if (!is_query && lane_of_row >= 0) {
+        int64_t at = static_cast<int64_t>(p.lane_slot[lane_of_row]) * p.table_stride;
+        cell = (static_cast<int64_t>(p.table[at + pos / OPS_BLOCK]) * p.G + g) * OPS_BLOCK +
+               pos % OPS_BLOCK;
+    }
+    launch_wait();
     if (lane_of_row < 0) return;
     float *y = vectors[warp];
-    const float *cs = p.cs + t * p.n_pairs * 2;
-    if (u < p.H) {
-        head_load(p.qg + (t * p.H + u) * p.q_stride, p.D, y);
-        head_norm_rotate(y, p.q_norm, cs, p.eps, p.D, p.n_pairs);
+    if (is_query || is_key) head_angles(h, p.cs + t * p.n_pairs * 2, p.n_pairs);
+    head_load(is_query ? p.qg + (t * p.H + u) * p.q_stride
+                       : (is_key ? p.k : p.v) + (t * p.G + g) * p.D,
+              p.D, y);
+    if (is_query || is_key) head_norm_rotate(y, h, p.eps, p.D, p.n_pairs);
+    if (is_query) {
         head_store(y, p.D, p.q + (t * p.H + u) * p.D);
-        return;
-    }
-    bool is_key = u < p.H + p.G;
-    int g = u - p.H - (is_key ? 0 : p.G), pos = p.row_pos[t];
-    int64_t block =
-        p.table[static_cast<int64_t>(p.lane_slot[lane_of_row]) * p.table_stride + pos / OPS_BLOCK];
-    int64_t cell = (block * p.G + g) * OPS_BLOCK + pos % OPS_BLOCK;
-    head_load((is_key ? p.k : p.v) + (t * p.G + g) * p.D, p.D, y);
-    if (is_key) {
-        head_norm_rotate(y, p.k_norm, cs, p.eps, p.D, p.n_pairs);
-        kv_store(p.format, y, p.D, cell, p.cache_k, p.k_scale);
     } else {
-        kv_store(p.format, y, p.D, cell, p.cache_v, p.v_scale);
+        kv_store(p.format, y, p.D, cell, is_key ? p.cache_k : p.cache_v,
+                 is_key ? p.k_scale : p.v_scale);
     }
 }
 

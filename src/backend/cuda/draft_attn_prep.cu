@@ -28,8 +28,11 @@ __global__ void __launch_bounds__(32 * HEAD_WARPS) draft_attn_prep_kernel(draft_
     bool is_query = u < p.H;
     bf16 *x = is_query ? p.q + (m * p.H + u) * p.D : p.k + (m * p.G + u - p.H) * p.D;
     float *y = vectors[warp];
+    head_lane h;
+    head_weights(h, is_query ? p.q_norm : p.k_norm, p.D);
+    head_angles(h, p.cs + m * p.D, p.D / 2);
     head_load(x, p.D, y);
-    head_norm_rotate(y, is_query ? p.q_norm : p.k_norm, p.cs + m * p.D, p.eps, p.D, p.D / 2);
+    head_norm_rotate(y, h, p.eps, p.D, p.D / 2);
     head_store(y, p.D, x);
 }
 

@@ -39,8 +39,10 @@ __global__ void __launch_bounds__(32 * HEAD_WARPS) draft_kv_write_kernel(draft_k
     int64_t to = ((static_cast<int64_t>(p.lane_slot[l]) * p.G + g) * p.R + p.row_pos[t] % p.R) *
                  p.D;
     float *y = vectors[warp];
+    head_lane h;
+    if (is_key) head_weights(h, p.k_norm, p.D), head_angles(h, p.cs + t * p.D, p.D / 2);
     head_load((is_key ? p.k : p.v) + from, p.D, y);
-    if (is_key) head_norm_rotate(y, p.k_norm, p.cs + t * p.D, p.eps, p.D, p.D / 2);
+    if (is_key) head_norm_rotate(y, h, p.eps, p.D, p.D / 2);
     head_store(y, p.D, (is_key ? p.ring_k : p.ring_v) + to);
 }
 

@@ -335,19 +335,20 @@ __global__ void __launch_bounds__(GDN_THREADS) gdn_kernel(gdn_params p)
     float *state = p.state + ((slot * p.Hv + hv) * p.dv + block_column) * p.dk;
     if (!WANTS_O && n_rows > 0 && n_columns > 0) gdn_ahead(state, n_columns * p.dk);
     launch_wait();
+    int n_given = n_rows; /* rows are asked for before it is known how many of them count */
     if (p.n_commit) n_rows = min(n_rows, p.n_commit[l]);
-    if (n_rows <= 0) return;
     if (n_columns <= 0) {
-        gdn_conv_advance(p, slot, first, n_rows, hv, gridDim.y);
+        if (n_rows > 0) gdn_conv_advance(p, slot, first, n_rows, hv, gridDim.y);
         return;
     }
     int r = lane & 7, column = warp * 8 + (lane >> 3) * 2;
     bool on = block_column + column < p.dv;
     float *at = state + static_cast<int64_t>(column) * p.dk;
     gdn_fetch<NK> fetch;
-    gdn_fetch_rows<NK>(fetch, p, first, min(n_rows, ROWS), hv, block_column);
+    gdn_fetch_rows<NK>(fetch, p, first, min(n_given, ROWS), hv, block_column);
     float S[2][NK][4];
-    gdn_state<NK, false>(S, at, r, on, p.dk);
+    gdn_state<NK, false>(S, at, r, on && n_given > 0, p.dk);
+    if (n_rows <= 0) return;
 
     /* Outputs go to a running pointer behind a plain predicate: anything more between two rows is a
      * branch, and the compiler then keeps them from overlapping. */

@@ -11,14 +11,13 @@
 #include "backend/cuda/tma.cuh"
 
 enum {
-    SINGLE_ROWS = 16, /* of a stage */
+    SINGLE_ROWS = 3,  /* of a call: with more three launches are as fast */
     SINGLE_DIM = 128, /* largest dk and dv */
     SINGLE_WARPS_MIN = 4,
     SINGLE_WARPS_MAX = 12,
     SINGLE_COLUMNS_MAX = SINGLE_WARPS_MAX * GDN_WARP_COLUMNS, /* of a block */
     SINGLE_GROUP_MAX = 8,                                     /* value heads of a key head */
     SINGLE_CLUSTER_MAX = 8,
-    SINGLE_ROWS_MAX = 3, /* of a call: with more three launches are as fast */
 };
 
 typedef struct {
@@ -33,13 +32,12 @@ typedef struct {
     bool advance;
 } gdn_single_params;
 
-template <int NK> struct gdn_single_stage {
+template <int NK> struct gdn_single_shared {
     float k[SINGLE_ROWS][32 * NK], q[SINGLE_ROWS][32 * NK]; /* padded with zeros */
     float v[SINGLE_ROWS][SINGLE_COLUMNS_MAX];
-    float2 gates[SINGLE_ROWS][SINGLE_GROUP_MAX]; /* decay and beta of a row's heads */
-    float kq[SINGLE_ROWS];
-    float o[SINGLE_ROWS * SINGLE_COLUMNS_MAX]; /* all heads of the block's share of rows */
-    uint64_t outputs;                          /* barrier: they have come */
+    float2 gates[SINGLE_ROWS][SINGLE_GROUP_MAX];      /* decay and beta of a row's heads */
+    float o[SINGLE_CLUSTER_MAX * SINGLE_COLUMNS_MAX]; /* all heads of the block's share of rows */
+    uint64_t outputs;                                 /* barrier: they have come */
 };
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 /* no other device is asked */
@@ -79,11 +77,11 @@ __device__ static inline void single_arrive()
 /* gdn_single_kernel: all of a key head of one lane by a cluster.
  *
  * Does     gdn_prep_kernel, gdn_kernel and gdn_norm_kernel, one after the other, for a few rows
- * Grid     (blocks of a key head, Hk, L) in clusters of the first; a block has an equal part of the
+ * Grid     (blocks of a key head, Hk) in clusters of the first; a block has an equal part of the
  *          group's state columns, a warp 4 of them. The last warp makes the gates, the others in
  *          teams of three queries, keys and values of every teams-th row; block i norms all heads
  *          of rows i, i + blocks, ..
- * Shared   a stage of 16 rows; outputs of the block's rows, which come from all blocks
+ * Shared   the rows; outputs of the block's rows, which come from all blocks
  * Needs    dk <= 32 NK, dk and dv multiples of 8 up to SINGLE_DIM, 4 to 12 warps a block
  * Moves    the state once, or twice when it is stored; projections once a block that reads them
  * Numbers  theirs, bit for bit
@@ -94,11 +92,11 @@ __device__ static inline void single_arrive()
 template <int NK>
 __global__ void __launch_bounds__(32 * SINGLE_WARPS_MAX, 2) gdn_single_kernel(gdn_single_params p)
 {
-    __shared__ __align__(16) gdn_single_stage<NK> s;
+    __shared__ __align__(16) gdn_single_shared<NK> s;
     launch_next();
     const gdn_prep_params &in = p.prep;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, r = lane >> 2;
-    int rank = blockIdx.x, l = blockIdx.z, blocks = 1 << p.log_blocks;
+    int rank = blockIdx.x, blocks = 1 << p.log_blocks;
     if (threadIdx.x == 0) {
         tma_barrier_init(&s.outputs, 1);
         tma_barrier_fence();
@@ -106,11 +104,11 @@ __global__ void __launch_bounds__(32 * SINGLE_WARPS_MAX, 2) gdn_single_kernel(gd
     cluster_arrive();
     /* Before there is anything to wait for: weights, and what rows there are, which no kernel
      * writes. */
-    int64_t first = in.lane_row[l], slot = in.lane_slot[l];
-    int n_rows = in.lane_row[l + 1] - static_cast<int>(first);
+    int64_t first = in.lane_row[0], slot = in.lane_slot[0];
+    int n = in.lane_row[1] - static_cast<int>(first);
     int head = blockIdx.y * p.group, column = rank * p.columns; /* first of the group, the block */
     float *state = p.state + ((slot * in.Hv + head) * in.dv + column) * in.dk;
-    if (n_rows > 0) gdn_ahead(state, p.columns * in.dk);
+    if (n > 0) gdn_ahead(state, p.columns * in.dk);
 
     int team = warp / 3, kind = warp - 3 * team, d = 4 * lane;
     bool is_value = kind == 2, prepares = team < p.teams;
@@ -119,6 +117,7 @@ __global__ void __launch_bounds__(32 * SINGLE_WARPS_MAX, 2) gdn_single_kernel(gd
     bool on = prepares && d < (is_value ? p.columns : in.dk);
     const bf16 *rows = in.p + first * in.C + ch + d;
     bf16 *old = p.conv_state + (slot * in.C + ch + d) * 3;
+    if (on && n > 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(old));
     float4 conv_w[4] = {};
     if (on) gdn_conv_weights(in, ch + d, conv_w);
 
@@ -138,97 +137,68 @@ __global__ void __launch_bounds__(32 * SINGLE_WARPS_MAX, 2) gdn_single_kernel(gd
              barrier = shared_address(&s.outputs);
     cluster_wait(); /* all blocks have begun, and their barriers stand */
     launch_wait();
-    if (n_rows <= 0) return; /* so do all blocks of the cluster */
+    if (n <= 0) return; /* so do all blocks of the cluster */
 
     float S[NK][4];
     uint2 x[4] = {}; /* the window of the warp's last row */
+    int row = team, own_rows = n > rank ? ((n - rank - 1) >> p.log_blocks) + 1 : 0;
+    if (on && row < n) gdn_window(x, rows + row * in.C, old, in.C, row);
+    gdn_lane_load<NK>(S, state, r, in.dk);
+    if (norm_row < own_rows) {
+        int64_t of = (first + rank + (norm_row << p.log_blocks)) * in.Hv + head + norm_head;
+        gdn_norm_gates(norm, p.norm, of);
+    }
+    if (threadIdx.x == 0 && own_rows > 0) tma_arrive_expect(&s.outputs, own_rows * o_row);
+    if (is_gate_warp && gate_row < n) { /* 32 lanes are rows enough */
+        int64_t at = (first + gate_row) * in.Hv + head + gate_head;
+        float beta = act_sigmoid(__bfloat162float(in.b[at]));
+        float g = neg_A * gdn_softplus(__bfloat162float(in.a[at]) + dt_bias);
+        s.gates[gate_row][gate_head] = make_float2(expf(g), beta);
+        if (rank == 0) in.beta[at] = beta, in.g[at] = g;
+    }
 #pragma unroll 1
-    for (int from = 0, phase = 0; from < n_rows; from += SINGLE_ROWS, phase ^= 1) {
-        int n = min(n_rows - from, +SINGLE_ROWS);
-        bool is_last = from + n == n_rows;
-        int64_t t = first + from;
-        int row = team;
-        if (on && row < n) gdn_window(x, rows + (from + row) * in.C, old, in.C, from + row);
-        int own_rows = n > rank ? ((n - rank - 1) >> p.log_blocks) + 1 : 0;
-        if (norm_row < own_rows)
-            gdn_norm_gates(norm, p.norm,
-                           (t + rank + (norm_row << p.log_blocks)) * in.Hv + head + norm_head);
-        if (from == 0) gdn_lane_load<NK>(S, state, r, in.dk);
-        if (threadIdx.x == 0 && own_rows > 0) tma_arrive_expect(&s.outputs, own_rows * o_row);
-        if (is_gate_warp) {
-            int step = 32 / p.group;
+    for (; prepares && row < n;) {
+        uint2 y = single_vector(x, conv_w, kind, on, in.dk);
+        float *to = kind == 0 ? s.q[row] : kind == 1 ? s.k[row] : s.v[row];
+        if (d < (is_value ? p.columns : 32 * NK))
+            *reinterpret_cast<float4 *>(to + d) = make_float4(bf16_low(y.x), bf16_high(y.x),
+                                                              bf16_low(y.y), bf16_high(y.y));
+        if (on && (is_value || rank == 0))
+            *reinterpret_cast<uint2 *>(in.qkv + (first + row) * in.C + ch + d) = y;
+        row += p.teams;
+        if (row >= n) break;
+        if (on) gdn_window(x, rows + row * in.C, old, in.C, row);
+    }
+    __syncthreads(); /* rows are prepared */
+    single_arrive(); /* conv_state has been read */
 #pragma unroll 1
-            for (int i = gate_row; i < n && gate_row < step; i += step) {
-                int64_t at = (t + i) * in.Hv + head + gate_head;
-                float beta = act_sigmoid(__bfloat162float(in.b[at]));
-                float g = neg_A * gdn_softplus(__bfloat162float(in.a[at]) + dt_bias);
-                if (rank == 0) in.beta[at] = beta, in.g[at] = g;
-                s.gates[i][gate_head] = make_float2(expf(g), beta);
-            }
+    for (int i = 0; i < n; i++) {
+        gdn_lane_row<NK> y;
+        gdn_read<NK>(y.k, s.k[i], r);
+        gdn_read<NK>(y.q, s.q[i], r);
+        float2 gates = s.gates[i][own_head];
+        y.decay = gates.x, y.beta = gates.y, y.kq = gdn_kq<NK>(s.k[i], s.q[i]);
+        y.v = s.v[i][in_block];
+        float o = gdn_lane_step<NK, true>(S, y);
+        if (r == 0) single_send(o_at + (i >> p.log_blocks) * o_row, barrier, i & (blocks - 1), o);
+    }
+    if (p.advance) gdn_lane_store<NK>(S, state, r, in.dk);
+    if (norm_row < own_rows) {
+        tma_wait(&s.outputs, 0);
+        int i = norm_row, h = norm_head;
+#pragma unroll 1
+        for (;;) {
+            int64_t of = (first + rank + (i << p.log_blocks)) * in.Hv + head + h;
+            gdn_norm_head(p.norm, norm, s.o + (i * p.group + h) * in.dv, of);
+            h += warps;
+            while (h >= p.group) h -= p.group, i++;
+            if (i >= own_rows) break;
+            gdn_norm_gates(norm, p.norm, (first + rank + (i << p.log_blocks)) * in.Hv + head + h);
         }
-#pragma unroll 1
-        for (; prepares && row < n;) {
-            uint2 next[4] = {};
-            int then = row + p.teams;
-            if (on && then < n)
-                gdn_window(next, rows + (from + then) * in.C, old, in.C, from + then);
-            uint2 y = single_vector(x, conv_w, kind, on, in.dk);
-            if (on && (is_value || rank == 0))
-                *reinterpret_cast<uint2 *>(in.qkv + (t + row) * in.C + ch + d) = y;
-            float *to = kind == 0 ? s.q[row] : kind == 1 ? s.k[row] : s.v[row];
-            if (d < (is_value ? p.columns : 32 * NK))
-                *reinterpret_cast<float4 *>(to + d) = make_float4(bf16_low(y.x), bf16_high(y.x),
-                                                                  bf16_low(y.y), bf16_high(y.y));
-            row = then;
-            if (row >= n) break;
-#pragma unroll
-            for (int j = 0; j < 4; j++) x[j] = next[j];
-        }
-        __syncthreads();              /* rows are prepared */
-        if (from > 0) cluster_wait(); /* all blocks have read the outputs before */
-        if (is_last) single_arrive(); /* conv_state has been read */
-        float kq = 0.0f;
-#pragma unroll 1
-        for (int i = n == 1 ? 0 : warp; i < n; i += warps) {
-            kq = gdn_kq<NK>(s.k[i], s.q[i]);
-            if (n > 1) s.kq[i] = kq;
-        }
-        if (n > 1) __syncthreads(); /* k . q is there */
-#pragma unroll 1
-        for (int i = 0; i < n; i++) {
-            gdn_lane_row<NK> y;
-            gdn_read<NK>(y.k, s.k[i], r);
-            gdn_read<NK>(y.q, s.q[i], r);
-            float2 gates = s.gates[i][own_head];
-            y.decay = gates.x, y.beta = gates.y, y.kq = n == 1 ? kq : s.kq[i];
-            y.v = s.v[i][in_block];
-            float o = gdn_lane_step<NK, true>(S, y);
-            if (r == 0)
-                single_send(o_at + (i >> p.log_blocks) * o_row, barrier, i & (blocks - 1), o);
-        }
-        if (p.advance && is_last) gdn_lane_store<NK>(S, state, r, in.dk);
-        if (norm_row < own_rows) {
-            tma_wait(&s.outputs, phase);
-            int i = norm_row, h = norm_head;
-#pragma unroll 1
-            for (;;) {
-                int64_t of = (t + rank + (i << p.log_blocks)) * in.Hv + head + h;
-                gdn_norm_head(p.norm, norm, s.o + (i * p.group + h) * in.dv, of);
-                h += warps;
-                while (h >= p.group) h -= p.group, i++;
-                if (i >= own_rows) break;
-                gdn_norm_gates(norm, p.norm, (t + rank + (i << p.log_blocks)) * in.Hv + head + h);
-            }
-        }
-        if (is_last) break;
-        cluster_arrive();
-        __syncthreads(); /* all are done with the rows */
     }
     cluster_wait(); /* all blocks have read conv_state */
-    int last = (n_rows - 1) % SINGLE_ROWS;
-    if (p.advance && on && last % p.teams == team && (is_value || rank == 0)) {
+    if (p.advance && on && (n - 1) % p.teams == team && (is_value || rank == 0))
         gdn_window_end(x, old);
-    }
 }
 #else
 template <int NK> __global__ void gdn_single_kernel(gdn_single_params)
@@ -251,7 +221,7 @@ static int single_log_blocks(int Hk, int Hv, int dv)
 
 bool gdn_single_serves(const cuda_backend *cb, const gdn_prep_args *a)
 {
-    return cb->sm == 90 && a->rows.L == 1 && a->rows.T <= SINGLE_ROWS_MAX && a->dk <= SINGLE_DIM &&
+    return cb->sm == 90 && a->rows.L == 1 && a->rows.T <= SINGLE_ROWS && a->dk <= SINGLE_DIM &&
            a->dv <= SINGLE_DIM && a->dk % 8 == 0 && a->dv % 8 == 0 && a->Hv % a->Hk == 0 &&
            a->Hv / a->Hk <= SINGLE_GROUP_MAX && single_log_blocks(a->Hk, a->Hv, a->dv) >= 0;
 }
@@ -272,7 +242,7 @@ status gdn_single_run(cuda_backend *cb, const gdn_prep_args *prep, const gdn_sca
     auto kernel = a->dk <= 32   ? gdn_single_kernel<1>
                   : a->dk <= 64 ? gdn_single_kernel<2>
                                 : gdn_single_kernel<4>;
-    cudaError_t r = launch_clusters(kernel, dim3(1u << p.log_blocks, a->Hk, a->rows.L),
-                                    1 << p.log_blocks, warps * 32, cb->stream, p);
+    cudaError_t r = launch_clusters(kernel, dim3(1u << p.log_blocks, a->Hk), 1 << p.log_blocks,
+                                    warps * 32, cb->stream, p);
     return cuda_status(cb, r, "gdn_scan", __FILE__, __LINE__);
 }

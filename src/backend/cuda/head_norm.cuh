@@ -24,19 +24,52 @@ __device__ static inline void head_load(const bf16 *x, int D, float *y)
     __syncwarp();
 }
 
+/* What a lane needs beside the vector: weights d = lane, lane + 32, .. and (cos, sin) of pairs
+ * lane, lane + 32, .. They are asked for beside the vector, or before it, so that nobody waits
+ * twice. */
+typedef struct {
+    float w[HEAD_MAX / 32];
+    float2 cs[HEAD_MAX / 64];
+} head_lane;
+
+__device__ static inline void head_weights(head_lane &h, const float *w, int D)
+{
+#pragma unroll
+    for (int i = 0; i < HEAD_MAX / 32; i++) {
+        int d = (threadIdx.x & 31) + 32 * i;
+        if (d < D) h.w[i] = w[d];
+    }
+}
+/* cs [n_pairs, 2], on 8 bytes */
+__device__ static inline void head_angles(head_lane &h, const float *cs, int n_pairs)
+{
+#pragma unroll
+    for (int i = 0; i < HEAD_MAX / 64; i++) {
+        int j = (threadIdx.x & 31) + 32 * i;
+        if (j < n_pairs) h.cs[i] = *reinterpret_cast<const float2 *>(cs + 2 * j);
+    }
+}
+
 /* y <- rope(y * rsqrt(mean(y^2) + eps) * w); pair j of the first 2 n_pairs dims is
- * (j, j + n_pairs), cs [n_pairs, 2] its (cos, sin). y is the warp's own shared memory. */
-__device__ static inline void head_norm_rotate(float *y, const float *w, const float *cs, float eps,
-                                               int D, int n_pairs)
+ * (j, j + n_pairs). y is the warp's own shared memory. */
+__device__ static inline void head_norm_rotate(float *y, const head_lane &h, float eps, int D,
+                                               int n_pairs)
 {
     int lane = threadIdx.x & 31;
     float sum = 0.0f;
     for (int d = lane; d < D; d += 32) sum = __fmaf_rn(y[d], y[d], sum);
     float scale = __frsqrt_rn(warp_sum(sum) / static_cast<float>(D) + eps);
-    for (int d = lane; d < D; d += 32) y[d] = y[d] * scale * w[d];
+#pragma unroll
+    for (int i = 0; i < HEAD_MAX / 32; i++) {
+        int d = lane + 32 * i;
+        if (d < D) y[d] = y[d] * scale * h.w[i];
+    }
     __syncwarp();
-    for (int j = lane; j < n_pairs; j += 32) {
-        float c = cs[2 * j], s = cs[2 * j + 1], lo = y[j], hi = y[j + n_pairs];
+#pragma unroll
+    for (int i = 0; i < HEAD_MAX / 64; i++) {
+        int j = lane + 32 * i;
+        if (j >= n_pairs) break;
+        float c = h.cs[i].x, s = h.cs[i].y, lo = y[j], hi = y[j + n_pairs];
         y[j] = lo * c - hi * s;
         y[j + n_pairs] = hi * c + lo * s;
     }

@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(FEW_EXPERTS) moe_few_kernel(moe_few_params p)
     if (blockIdx.x > 0) {
         __shared__ float gate[FEW_EXPERTS / 32];
         int t = (blockIdx.x - 1) * GATE_ROWS + warp / MOE_GATE_WARPS;
-        moe_gate_row(p.gate, t < p.gate.T ? t : -1, gate);
+        moe_gate_x x = {p.gate.x + t * p.gate.K, p.gate.K};
+        moe_gate_row(p.gate, t < p.gate.T ? t : -1, x, gate);
         return;
     }
     for (int t = warp; t < p.T; t += FEW_EXPERTS / 32) {
@@ -55,7 +56,8 @@ __global__ void __launch_bounds__(GATE_THREADS) moe_gate_kernel(moe_gate p)
     __shared__ float gate[GATE_THREADS / 32];
     launch_join();
     int64_t t = int64_t(blockIdx.x) * GATE_ROWS + (threadIdx.x >> 5) / MOE_GATE_WARPS;
-    moe_gate_row(p, t < p.T ? t : -1, gate);
+    moe_gate_x x = {p.x + t * p.K, p.K};
+    moe_gate_row(p, t < p.T ? t : -1, x, gate);
 }
 
 bool moe_few_serves(const cuda_backend *cb, const moe_route_args *a)

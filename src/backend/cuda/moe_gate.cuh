@@ -21,21 +21,26 @@ typedef struct {
     int T;
 } moe_gate;
 
-/* Values k and k + 1 of a row; 0 behind its end. */
-__device__ static inline float2 moe_gate_x(const bf16 *x, int64_t k, int64_t K)
-{
-    if (K % 2 == 0 && k < K) {
-        uint32_t v = *reinterpret_cast<const uint32_t *>(x + k);
-        return make_float2(bf16_low(v), bf16_high(v));
+/* A row in memory. */
+struct moe_gate_x {
+    const bf16 *x;
+    int64_t K;
+    /* Values k and k + 1; 0 behind the end. */
+    __device__ inline float2 pair(int k) const
+    {
+        if (K % 2 == 0 && k < K) {
+            uint32_t v = *reinterpret_cast<const uint32_t *>(x + k);
+            return make_float2(bf16_low(v), bf16_high(v));
+        }
+        return make_float2(k < K ? __bfloat162float(x[k]) : 0.0f,
+                           k + 1 < K ? __bfloat162float(x[k + 1]) : 0.0f);
     }
-    return make_float2(k < K ? __bfloat162float(x[k]) : 0.0f,
-                       k + 1 < K ? __bfloat162float(x[k + 1]) : 0.0f);
-}
+};
 
 /* Sum of this lane's products: warp `quarter` of the row has bricks 8 quarter .. 8 quarter + 7 of
  * each turn, one every four lanes. */
-template <int BITS>
-__device__ static inline float moe_gate_lane(const moe_gate &p, const bf16 *x, int quarter)
+template <int BITS, typename X>
+__device__ static inline float moe_gate_lane(const moe_gate &p, const X &x, int quarter)
 {
     constexpr bool IS_BF16 = BITS == DEQUANT_BF16;
     int lane = threadIdx.x & 31, sub = lane & 3;
@@ -62,7 +67,7 @@ __device__ static inline float moe_gate_lane(const moe_gate &p, const bf16 *x, i
             }
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                float2 v = moe_gate_x(x, b * PICK_BRICK_K + f * 16 + h * 8 + sub * 2, p.K);
+                float2 v = x.pair(b * PICK_BRICK_K + f * 16 + h * 8 + sub * 2);
                 sum = __fmaf_rn(bf16_low(pair[h]), v.x, sum);
                 sum = __fmaf_rn(bf16_high(pair[h]), v.y, sum);
             }
@@ -84,14 +89,14 @@ __device__ static inline void moe_gate_fetch(const moe_gate &p)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(at - 3 * (codes / 4) + codes));
 }
 
-/* Row t by warps 4 w .. 4 w + 3 of the block, w = the thread's; `sums` holds a float a warp. All
- * threads of the block take part, those of rows that are not there with t < 0. */
-__device__ static inline void moe_gate_row(const moe_gate &p, int64_t t, float *sums)
+/* Row t, which is x, by warps 4 w .. 4 w + 3 of the block, w = the thread's; `sums` holds a float a
+ * warp. All threads of the block take part, those of rows that are not there with t < 0. */
+template <typename X>
+__device__ static inline void moe_gate_row(const moe_gate &p, int64_t t, const X &x, float *sums)
 {
     int warp = threadIdx.x >> 5, quarter = warp % MOE_GATE_WARPS;
     float sum = 0.0f;
     if (t >= 0) {
-        const bf16 *x = p.x + t * p.K;
         switch (p.bits) {
         case 2: sum = moe_gate_lane<2>(p, x, quarter); break;
         case 3: sum = moe_gate_lane<3>(p, x, quarter); break;

@@ -15,8 +15,11 @@
 enum {
     ROUTER_BLOCKS = 8, /* of the cluster: each stands for a warp of rmsnorm_kernel's block */
     ROUTER_THREADS = 256,
-    ROUTER_ROWS = 8, /* a warp each, and the columns of mma */
-    ROUTER_EACH = 2, /* fours of a row that a lane has */
+    ROUTER_ROOM = 384, /* threads that would have a processor's registers: blocks of the linear in
+                          front are still there when this one begins */
+    ROUTER_ROWS = 8,   /* a warp each, and the columns of mma */
+    ROUTER_EACH = 2,   /* fours of a row that a lane of rmsnorm_kernel has: here a warp each */
+    ROUTER_TURNS = ROUTER_ROWS * ROUTER_EACH * 32 / ROUTER_THREADS, /* rows of a pair of warps */
     ROUTER_E = ROUTER_THREADS * 4 * ROUTER_EACH,
     ROUTER_SLICES = 4, /* warps along K */
     ROUTER_SIDE = 2,   /* 16-output blocks of a block, warps side by side */
@@ -43,61 +46,118 @@ typedef struct {
 } moe_router_params;
 
 struct moe_router_shared {
-    float squares[ROUTER_ROWS][ROUTER_BLOCKS];
+    float squares[ROUTER_ROWS][ROUTER_BLOCKS], second[ROUTER_ROWS][32];
     float logits[ROUTER_ROWS][ROUTER_X];
     float4 part[ROUTER_SLICES][ROUTER_SIDE][32];
     int expert[ROUTER_ROWS * 32], sums[ROUTER_THREADS / 32];
     float gate[ROUTER_THREADS / 32];
+    uint64_t has_squares, has_x, has_logits; /* barriers: they have come from all blocks */
 };
 
-/* This block's columns of row t: h with what waits, normed as rmsnorm_waiting_kernel does, into x
- * and into the tile of x of every block; by warp t of every block. */
-__device__ static inline void router_norm(const moe_router_params &p, moe_router_shared &s,
-                                          uint8_t *tile, const float4 (&u)[ROUTER_EACH], int t)
+/* Where columns k .. k + 7 of row t lie in the tile of x. */
+__device__ static inline int router_tile_at(int t, int k)
 {
-    int lane = threadIdx.x & 31, first = (blockIdx.x * 32 + lane) * 4;
-    float4 v[ROUTER_EACH];
-    float sum = 0.0f;
-    if (t < p.T) {
-#pragma unroll
-        for (int j = 0; j < ROUTER_EACH; j++) {
-            int i = first + j * ROUTER_THREADS * 4;
-            if (i < p.E) v[j] = waiting_add(p.sums, t, i);
-        }
-#pragma unroll
-        for (int j = 0; j < ROUTER_EACH; j++) {
-            int i = first + j * ROUTER_THREADS * 4;
-            if (i >= p.E) break;
-            *reinterpret_cast<float4 *>(p.sums.h + int64_t(t) * p.E + i) = v[j];
-            sum += (v[j].x * v[j].x + v[j].y * v[j].y) + (v[j].z * v[j].z + v[j].w * v[j].w);
-        }
-        sum = warp_sum(sum);
+    int piece = k % PICK_BRICK_K / 8;
+    return (k / PICK_BRICK_K * ROUTER_ROWS + t) * TILE_X_ROW_BYTES + ((piece ^ (t & 7)) << 4);
+}
+
+/* Row t of the tile for the gate (moe_gate_x). */
+struct router_gate_x {
+    const uint8_t *tile;
+    int t;
+    __device__ inline float2 pair(int k) const
+    {
+        uint32_t v = *reinterpret_cast<const uint32_t *>(tile + router_tile_at(t, k) + k % 8 * 2);
+        return make_float2(bf16_low(v), bf16_high(v));
     }
-    cluster_wait(); /* all blocks have begun */
-    if (t < p.T && lane < ROUTER_BLOCKS) cluster_send(&s.squares[t][blockIdx.x], lane, sum);
-    cluster_arrive();
-    cluster_wait(); /* the squares of all are there */
-    if (t < p.T) {
+};
+
+/* The two warps of a pair. */
+__device__ static inline void router_meet(int pair)
+{
+    constexpr int N = 32 * ROUTER_EACH; /* an id in a register would reserve all barriers */
+    switch (pair) {
+    case 0: asm volatile("bar.sync 1, %0;" ::"n"(N) : "memory"); break;
+    case 1: asm volatile("bar.sync 2, %0;" ::"n"(N) : "memory"); break;
+    case 2: asm volatile("bar.sync 3, %0;" ::"n"(N) : "memory"); break;
+    default: asm volatile("bar.sync 4, %0;" ::"n"(N) : "memory"); break;
+    }
+}
+
+/* This block's columns of all rows: h with what waits, normed as rmsnorm_waiting_kernel does, into
+ * x and into the tile of x of every block. A row by a pair of warps, as many as there are rows for.
+ */
+__device__ static inline void router_norm(const moe_router_params &p, moe_router_shared &s,
+                                          uint8_t *tile, float4 u)
+{
+    constexpr int PAIRS = ROUTER_ROWS / ROUTER_TURNS;
+    int lane = threadIdx.x & 31, pair = threadIdx.x / (32 * ROUTER_EACH);
+    int turn = threadIdx.x / 32 % ROUTER_EACH;
+    int i = (blockIdx.x * 32 + lane) * 4 + turn * ROUTER_THREADS * 4;
+    if (pair >= p.T) return;
+    float4 v[ROUTER_TURNS];
+    float square[ROUTER_TURNS];
+#pragma unroll
+    for (int j = 0; j < ROUTER_TURNS; j++) {
+        int t = pair + j * PAIRS;
+        square[j] = 0.0f;
+        if (t >= p.T) break;
+        if (i < p.E) {
+            v[j] = waiting_add(p.sums, t, i);
+            square[j] = (v[j].x * v[j].x + v[j].y * v[j].y) + (v[j].z * v[j].z + v[j].w * v[j].w);
+        }
+        if (turn > 0) s.second[t][lane] = square[j];
+    }
+    router_meet(pair); /* the second warp's squares */
+#pragma unroll
+    for (int j = 0; j < ROUTER_TURNS; j++) {
+        int t = pair + j * PAIRS;
+        if (t >= p.T) break;
+        if (turn == 0) {
+            float sum = 0.0f;
+            sum += square[j];
+            sum = warp_sum(sum + s.second[t][lane]);
+            if (lane < ROUTER_BLOCKS)
+                cluster_post(&s.squares[t][blockIdx.x], &s.has_squares, lane, sum);
+        }
+        if (i < p.E) *reinterpret_cast<float4 *>(p.sums.h + int64_t(t) * p.E + i) = v[j];
+    }
+    cluster_received(&s.has_squares); /* of all rows */
+#pragma unroll
+    for (int j = 0; j < ROUTER_TURNS; j++) {
+        int t = pair + j * PAIRS;
+        if (t >= p.T || i >= p.E) break;
         float all = s.squares[t][0];
 #pragma unroll
-        for (int i = 1; i < ROUTER_BLOCKS; i++) all += s.squares[t][i];
+        for (int b = 1; b < ROUTER_BLOCKS; b++) all += s.squares[t][b];
         float scale = __frsqrt_rn(all / static_cast<float>(p.E) + p.eps);
+        uint2 r = {pack_bf16(v[j].x * scale * u.x, v[j].y * scale * u.y),
+                   pack_bf16(v[j].z * scale * u.z, v[j].w * scale * u.w)};
+        uint8_t *at = tile + router_tile_at(t, i) + i % 8 * 2;
 #pragma unroll
-        for (int j = 0; j < ROUTER_EACH; j++) {
-            int i = first + j * ROUTER_THREADS * 4;
-            if (i >= p.E) break;
-            uint2 r = {pack_bf16(v[j].x * scale * u[j].x, v[j].y * scale * u[j].y),
-                       pack_bf16(v[j].z * scale * u[j].z, v[j].w * scale * u[j].w)};
-            *reinterpret_cast<uint2 *>(p.x + int64_t(t) * p.E + i) = r;
-            int piece = i % PICK_BRICK_K / 8;
-            uint8_t *at = tile + (i / PICK_BRICK_K * ROUTER_ROWS + t) * TILE_X_ROW_BYTES +
-                          ((piece ^ (t & 7)) << 4) + i % 8 * 2;
+        for (int b = 0; b < ROUTER_BLOCKS; b++) cluster_post_two(at, &s.has_x, b, r);
+        *reinterpret_cast<uint2 *>(p.x + int64_t(t) * p.E + i) = r;
+    }
+}
+
+/* The A operands of a brick, which stream_step makes on the way: here while x is on its way. */
+template <int BITS>
+__device__ static inline void router_widen(uint32_t (&a)[4][4], const stream_brick<BITS, false> &w)
+{
 #pragma unroll
-            for (int b = 0; b < ROUTER_BLOCKS; b++) cluster_send_two(at, b, r);
+    for (int f = 0; f < 4; f++) {
+        if constexpr (BITS == DEQUANT_BF16) {
+            uint4 v = w.fragment[f];
+            a[f][0] = v.x, a[f][1] = v.y, a[f][2] = v.z, a[f][3] = v.w;
+        } else {
+            lane_scales scales = dequant_scales(w.scale[0]);
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                a[f][j] = dequant_pair<BITS>(w.codes, f * 4 + j, scales.scale[j & 1],
+                                             scales.bias[j & 1]);
+            }
         }
     }
-    cluster_arrive();
-    cluster_wait(); /* x is there */
 }
 
 /* Zeros for the rows of the tile that no row of x fills. */
@@ -122,14 +182,23 @@ __device__ static inline void router_clear(const moe_router_params &p, uint8_t *
  * Needs    T <= ROUTER_ROWS, rmsnorm_kernel's block of ROUTER_THREADS, E <= ROUTER_E, X <=
  *          ROUTER_X, K <= 32; the router's slices ROUTER_SLICES at most, of ROUTER_BRICKS at most
  * Moves    the router's weight once, before there is anything to wait for
- * Numbers  those of the ops apart */
+ * Numbers  those of the ops apart
+ * Why      What is on the way from the sums to the sorted experts is waited for: words go from
+ * block to block without a meeting of all, codes are widened while x is on its way, and what memory
+ * gets leaves behind what the other blocks wait for */
 template <int BITS>
-__global__ void __launch_bounds__(ROUTER_THREADS, 1) moe_router_kernel(const moe_router_params p)
+__global__ void __launch_bounds__(ROUTER_ROOM, 1) moe_router_kernel(const moe_router_params p)
 {
     extern __shared__ __align__(128) uint8_t tile[];
     __shared__ moe_router_shared s;
     constexpr int BRICK = dequant_brick_bytes(BITS, false);
     launch_next();
+    if (threadIdx.x == 0) {
+        cluster_expect(&s.has_squares, p.T * ROUTER_BLOCKS * 4);
+        cluster_expect(&s.has_x, p.T * p.E * 2);
+        if (blockIdx.x == 0) cluster_expect(&s.has_logits, p.T * p.X * 4);
+    }
+    if (p.T < ROUTER_ROWS) router_clear(p, tile);
     cluster_arrive();
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     int slice = warp / ROUTER_SIDE, side = warp % ROUTER_SIDE;
@@ -142,28 +211,32 @@ __global__ void __launch_bounds__(ROUTER_THREADS, 1) moe_router_kernel(const moe
     for (int j = 0; j < ROUTER_BRICKS; j++) {
         if (j < n) stream_load<BITS, false>(w[j], source, j);
     }
-    float4 u[ROUTER_EACH];
-#pragma unroll
-    for (int j = 0; j < ROUTER_EACH; j++) {
-        int i = (blockIdx.x * 32 + lane) * 4 + j * ROUTER_THREADS * 4;
-        if (i < p.E) u[j] = *reinterpret_cast<const float4 *>(p.norm_w + i);
-    }
+    float4 u = {};
+    int column = (blockIdx.x * 32 + lane) * 4 + warp % ROUTER_EACH * ROUTER_THREADS * 4;
+    if (column < p.E) u = *reinterpret_cast<const float4 *>(p.norm_w + column);
     if (p.gate.T > 0) moe_gate_fetch(p.gate);
-    if (p.T < ROUTER_ROWS) router_clear(p, tile);
+    cluster_wait(); /* all blocks have begun, their barriers stand, the tile's zeros too */
     launch_wait();
-    router_norm(p, s, tile, u, warp);
+    router_norm(p, s, tile, u);
+    uint32_t a[ROUTER_BRICKS][4][4];
+#pragma unroll
+    for (int j = 0; j < ROUTER_BRICKS; j++) {
+        if (j < n) router_widen<BITS>(a[j], w[j]);
+    }
+    cluster_received(&s.has_x);
     float acc[1][4] = {};
 #pragma unroll
     for (int j = 0; j < ROUTER_BRICKS; j++) {
         if (j >= n) break;
-        uint32_t b[2][1][4];
 #pragma unroll
         for (int v = 0; v < 2; v++) {
+            uint32_t b[4];
             int row = lane & 7, piece = v * 4 + (lane >> 3);
-            load_matrix_x4(b[v][0], tile + ((first + j) * ROUTER_ROWS + row) * TILE_X_ROW_BYTES +
-                                        ((piece ^ row) << 4));
+            load_matrix_x4(b, tile + ((first + j) * ROUTER_ROWS + row) * TILE_X_ROW_BYTES +
+                                  ((piece ^ row) << 4));
+            mma_bf16(acc[0], a[j][2 * v], b[0], b[1]);
+            mma_bf16(acc[0], a[j][2 * v + 1], b[2], b[3]);
         }
-        stream_step<BITS, 1, false>(acc, w[j], b);
     }
     s.part[slice][side][lane] = make_float4(acc[0][0], acc[0][1], acc[0][2], acc[0][3]);
     __syncthreads(); /* sums of all slices */
@@ -178,27 +251,32 @@ __global__ void __launch_bounds__(ROUTER_THREADS, 1) moe_router_kernel(const moe
         for (int i = 0; i < 4; i++) {
             int e = block * PICK_BRICK_N + (lane >> 2) + i / 2 * 8, t = (lane & 3) * 2 + i % 2;
             if (e >= p.X || t >= p.T) continue;
+            cluster_post(&s.logits[t][e], &s.has_logits, 0, v[i]);
             p.logits[int64_t(t) * p.X + e] = v[i];
-            cluster_send(&s.logits[t][e], 0, v[i]);
         }
     }
-    cluster_arrive();
     if (blockIdx.x > 0) {
         int t = (blockIdx.x - 1) * ROUTER_GATE_ROWS + warp / MOE_GATE_WARPS;
-        moe_gate_row(p.gate, t < p.gate.T ? t : -1, s.gate);
+        moe_gate_row(p.gate, t < p.gate.T ? t : -1, router_gate_x{tile, t}, s.gate);
+        return;
     }
-    cluster_wait(); /* the logits of all are there */
-    if (blockIdx.x > 0) return;
+    moe_routed r = {};
     if (warp < p.T) {
-        moe_routed r = moe_route_row<ROUTER_X / 32>(s.logits[warp], p.X, p.K);
-        if (lane < p.K) {
-            p.ids[warp * p.K + lane] = r.id;
-            p.w[warp * p.K + lane] = r.w;
-            s.expert[warp * p.K + lane] = r.id;
-        }
+        cluster_received(&s.has_logits);
+        r = moe_route_pick<ROUTER_X / 32>(s.logits[warp], p.X, p.K);
+        if (lane < p.K) s.expert[warp * p.K + lane] = r.id;
     }
     __syncthreads(); /* the experts of all uses */
-    moe_sort_few(p.to, s.expert, p.T * p.K, p.X, p.K, s.sums);
+    if (!moe_sort_is_short(p.to, p.T * p.K, p.K)) {
+        moe_sort_few(p.to, s.expert, p.T * p.K, p.X, p.K, s.sums);
+    } else if (warp == ROUTER_THREADS / 32 - 1) { /* which has no row, most of the time */
+        moe_sort_warp(p.to, s.expert, p.T * p.K, p.K);
+    }
+    if (warp >= p.T) return;
+    float weight = moe_route_weight(r.w, p.K);
+    if (lane >= p.K) return;
+    p.ids[warp * p.K + lane] = r.id;
+    p.w[warp * p.K + lane] = weight;
 }
 
 static_assert(ROUTER_X <= ROUTER_THREADS, "a thread sorts an expert");
@@ -256,11 +334,13 @@ status moe_router_run(cuda_backend *cb, const moe_sorted *to, const moe_gate *ga
     p.ids = buf_of<int32_t>(wait->route.ids);
     p.w = buf_of<float>(wait->route.w);
     p.to = *to;
-    if (gate) p.gate = *gate;
+    bool has_rows = gate && gate->x == p.x && gate->T == p.T; /* of the gate, in the tile */
+    if (has_rows) p.gate = *gate;
     wait->sums.h = nullptr;
     wait->has_norm = wait->has_router = wait->has_route = false;
-    return cuda_status(cb, router_launch(cb, linear_weight_bits(w), p), "moe_ffn", __FILE__,
-                       __LINE__);
+    cudaError_t r = router_launch(cb, linear_weight_bits(w), p);
+    TRY(cuda_status(cb, r, "moe_ffn", __FILE__, __LINE__));
+    return gate && !has_rows ? moe_gate_run(cb, gate) : ERR_OK;
 }
 
 status moe_router_open(cuda_backend *cb)

@@ -15,8 +15,13 @@ typedef struct {
     int columns; /* rows of a tile */
 } moe_sorted;
 
-/* moe_sort_few of up to 32 uses, of which no expert has more than a tile; by a warp, a lane a use.
- */
+/* Whether moe_sort_warp serves: up to 32 uses, of which no expert has more than a tile, as a row
+ * has an expert once. */
+__device__ static inline bool moe_sort_is_short(const moe_sorted &to, int n_uses, int K)
+{
+    return n_uses <= 32 && n_uses <= to.columns * K;
+}
+/* moe_sort_few by a warp, a lane a use. */
 __device__ static inline void moe_sort_warp(const moe_sorted &to, const int *expert, int n_uses,
                                             int K)
 {
@@ -24,6 +29,7 @@ __device__ static inline void moe_sort_warp(const moe_sorted &to, const int *exp
     uint32_t same = __match_any_sync(WARP_ALL, e);
     bool is_first = u < n_uses && __ffs(same) - 1 == u;
     uint32_t firsts = __ballot_sync(WARP_ALL, is_first);
+#pragma unroll 8
     for (int j = 0; j < n_uses; j++) {
         int other = __shfl_sync(WARP_ALL, e, j);
         place += other < e || (other == e && j < u);
@@ -42,7 +48,7 @@ __device__ static inline void moe_sort_few(const moe_sorted &to, const int *expe
                                            int X, int K, int *sums)
 {
     int e = threadIdx.x, lane = e & 31, warp = e >> 5, columns = to.columns;
-    if (n_uses <= 32 && n_uses <= columns * K) { /* a row has an expert once */
+    if (moe_sort_is_short(to, n_uses, K)) {
         if (warp == 0) moe_sort_warp(to, expert, n_uses, K);
         return;
     }

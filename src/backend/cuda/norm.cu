@@ -47,75 +47,78 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+enum { NORM_EACH = 4 }; /* fours that a thread of rmsnorm_kernel has of a row that waits */
+
+/* The blocks of a row, which share the threads of rmsnorm_kernel's. */
+template <int THREADS> struct norm_shape {
+    static constexpr int WARPS = THREADS / 32, BLOCKS = WARPS < 8 ? WARPS : 8;
+    static constexpr int OWN = THREADS / BLOCKS; /* of those threads */
+};
+
 /* rmsnorm_waiting_kernel: the sums that wait for a row, and its norm (waiting.cuh).
  *
  * Does     h += the sums of all slices, then ops.h:rmsnorm_args of h
- * Grid     (WAITING_STRETCH, T) in clusters of WAITING_STRETCH, which stand for one block of
- *          THREADS of rmsnorm_kernel
+ * Grid     (BLOCKS, T) in clusters of BLOCKS, which stand for one block of THREADS of
+ *          rmsnorm_kernel; a warp for each four that a thread of its has
  * Needs    whole rows of 16 bytes, E <= THREADS * 4 * NORM_EACH
  * Moves    the sums once, h twice, w once, writes y
- * Numbers  rmsnorm_kernel's, bit for bit */
-enum { NORM_EACH = 4 };
+ * Numbers  rmsnorm_kernel's, bit for bit
+ * Why      All of it is waiting: for one trip to the sums, one to the other blocks, and the end. */
 template <int THREADS>
-__global__ void __launch_bounds__(THREADS / WAITING_STRETCH)
+__global__ void __launch_bounds__(norm_shape<THREADS>::OWN *NORM_EACH)
     rmsnorm_waiting_kernel(waiting_sums s, const float *w, bf16 *y, float eps, int E)
 {
-    constexpr int WARPS = THREADS / 32, OWN = WARPS / WAITING_STRETCH;
-    __shared__ float sums[WARPS];
+    constexpr int WARPS = norm_shape<THREADS>::WARPS, OWN = norm_shape<THREADS>::OWN;
+    __shared__ __align__(16) float sums[WARPS];
+    __shared__ float squares[NORM_EACH - 1][OWN];
+    __shared__ uint64_t barrier;
     launch_next();
+    if (threadIdx.x == 0) cluster_expect(&barrier, WARPS * 4);
     cluster_arrive();
-    int thread = blockIdx.x * (THREADS / WAITING_STRETCH) + threadIdx.x, lane = threadIdx.x & 31;
+    int turn = threadIdx.x / OWN, own = threadIdx.x % OWN, lane = threadIdx.x & 31;
+    int thread = blockIdx.x * OWN + own, i = thread * 4 + turn * THREADS * 4;
     int64_t t = blockIdx.y;
-    float4 u[NORM_EACH]; /* weights are there before the kernel in front is over */
-#pragma unroll
-    for (int j = 0; j < NORM_EACH; j++) {
-        int i = thread * 4 + j * THREADS * 4;
-        if (i < E) u[j] = *reinterpret_cast<const float4 *>(w + i);
-    }
+    bool on = i < E;
+    float4 u = {}, v = {};
+    if (on) u = *reinterpret_cast<const float4 *>(w + i); /* a weight: it is there already */
+    cluster_wait(); /* all blocks have begun, and their barriers stand */
     launch_wait();
-    float4 v[NORM_EACH];
-    float sum = 0.0f;
-#pragma unroll
-    for (int j = 0; j < NORM_EACH; j++) {
-        int i = thread * 4 + j * THREADS * 4;
-        if (i >= E) break;
-        v[j] = waiting_add(s, t, i);
+    float square = 0.0f;
+    if (on) {
+        v = waiting_add(s, t, i);
+        square = (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
+        *reinterpret_cast<float4 *>(s.h + t * E + i) = v;
     }
-#pragma unroll
-    for (int j = 0; j < NORM_EACH; j++) {
-        int i = thread * 4 + j * THREADS * 4;
-        if (i >= E) break;
-        *reinterpret_cast<float4 *>(s.h + t * E + i) = v[j];
-        sum += (v[j].x * v[j].x + v[j].y * v[j].y) + (v[j].z * v[j].z + v[j].w * v[j].w);
+    if (turn > 0) squares[turn - 1][own] = square;
+    __syncthreads(); /* squares of all turns */
+    if (turn == 0) {
+        float sum = 0.0f;
+        sum += square;
+        for (int j = 0; (j + 1) * THREADS * 4 < E; j++) sum += squares[j][own];
+        sum = warp_sum(sum);
+        if (lane < norm_shape<THREADS>::BLOCKS)
+            cluster_post(&sums[thread >> 5], &barrier, lane, sum);
     }
-    sum = warp_sum(sum);
-    int warp = blockIdx.x * OWN + (threadIdx.x >> 5);
-    cluster_wait(); /* all blocks have begun */
-    if (lane < WAITING_STRETCH) cluster_send(&sums[warp], lane, sum);
-    cluster_arrive();
-    cluster_wait(); /* the sums of all are there */
+    cluster_received(&barrier); /* the sums of all warps */
     float all = sums[0];
 #pragma unroll
-    for (int i = 1; i < WARPS; i++) all += sums[i];
+    for (int j = 1; j < WARPS; j++) all += sums[j];
     float scale = __frsqrt_rn(all / static_cast<float>(E) + eps);
-#pragma unroll
-    for (int j = 0; j < NORM_EACH; j++) {
-        int i = thread * 4 + j * THREADS * 4;
-        if (i >= E) break;
-        uint2 r = {pack_bf16(v[j].x * scale * u[j].x, v[j].y * scale * u[j].y),
-                   pack_bf16(v[j].z * scale * u[j].z, v[j].w * scale * u[j].w)};
-        *reinterpret_cast<uint2 *>(y + t * E + i) = r;
-    }
+    if (!on) return;
+    uint2 r = {pack_bf16(v.x * scale * u.x, v.y * scale * u.y),
+               pack_bf16(v.z * scale * u.z, v.w * scale * u.w)};
+    *reinterpret_cast<uint2 *>(y + t * E + i) = r;
 }
 
 template <int THREADS>
 static cudaError_t norm_launch_waiting(cuda_backend *cb, const rmsnorm_args *a)
 {
+    constexpr int BLOCKS = norm_shape<THREADS>::BLOCKS, OWN = norm_shape<THREADS>::OWN;
     waiting_sums s = cb->waiting.sums;
     cb->waiting.sums.h = nullptr;
     const float *w = buf_of<float>(a->w);
-    return launch_clusters(rmsnorm_waiting_kernel<THREADS>, dim3(WAITING_STRETCH, a->T),
-                           WAITING_STRETCH, THREADS / WAITING_STRETCH, cb->stream, s, w,
+    return launch_clusters(rmsnorm_waiting_kernel<THREADS>, dim3(BLOCKS, a->T), BLOCKS,
+                           OWN * div_up<int>(a->E, 4 * THREADS), cb->stream, s, w,
                            buf_of<bf16>(a->y), a->eps, static_cast<int>(a->E));
 }
 

@@ -15,10 +15,8 @@
 #include "backend/cuda/cuda_priv.h"
 
 enum {
-    WAITING_ROWS = 32,   /* rows that may wait */
-    WAITING_SLICES = 8,  /* slices of their sums */
-    WAITING_EXPERTS = 8, /* products of a row that are loaded before the first is added */
-    WAITING_STRETCH = 4, /* blocks that share a row in the norm behind */
+    WAITING_ROWS = 32,  /* rows that may wait */
+    WAITING_SLICES = 8, /* slices of their sums; products of a row that are loaded at once */
 };
 
 __device__ static inline float4 waiting_four(const float *at)
@@ -26,61 +24,89 @@ __device__ static inline float4 waiting_four(const float *at)
     return *reinterpret_cast<const float4 *>(at);
 }
 
-/* Four values from column i of row t of the experts' sum (moe_sum_kernel). */
-__device__ static inline float4 waiting_experts(const waiting_sums &s, int64_t t, int64_t i)
+/* Four values of a row and what waits for them, on the way: all of it is asked for before any of
+ * it is added, by whoever has more fours than one for all of them. */
+typedef struct {
+    float4 h, part[WAITING_SLICES], shared;
+    float w[WAITING_SLICES], gate;
+} waiting_parts;
+
+/* Products from .. from + WAITING_SLICES - 1 of row t. */
+__device__ static inline void waiting_ask_products(waiting_parts &p, const waiting_sums &s,
+                                                   int64_t t, int64_t i, int from)
 {
-    float4 sum = {}, shared = {};
-    float gate = 0.0f;
-    if (s.shared) {
-        shared = waiting_four(s.shared + t * s.N + i);
-        gate = act_sigmoid(s.gate[t]);
-    }
-    for (int from = 0; from < s.K; from += WAITING_EXPERTS) {
-        float4 part[WAITING_EXPERTS];
-        float w[WAITING_EXPERTS];
+    const float *at = s.product + (t * s.K + from) * s.N + i, *w = s.w + t * s.K + from;
 #pragma unroll
-        for (int k = 0; k < WAITING_EXPERTS; k++) {
-            if (from + k >= s.K) break;
-            w[k] = s.w[t * s.K + from + k];
-            part[k] = waiting_four(s.product + (t * s.K + from + k) * s.N + i);
-        }
-#pragma unroll
-        for (int k = 0; k < WAITING_EXPERTS; k++) {
-            if (from + k >= s.K) break;
-            sum.x = fmaf(w[k], part[k].x, sum.x), sum.y = fmaf(w[k], part[k].y, sum.y);
-            sum.z = fmaf(w[k], part[k].z, sum.z), sum.w = fmaf(w[k], part[k].w, sum.w);
-        }
+    for (int k = 0; k < WAITING_SLICES; k++) {
+        if (from + k < s.K) p.part[k] = waiting_four(at + k * s.N), p.w[k] = w[k];
     }
-    if (s.shared) {
-        sum.x = fmaf(gate, shared.x, sum.x), sum.y = fmaf(gate, shared.y, sum.y);
-        sum.z = fmaf(gate, shared.z, sum.z), sum.w = fmaf(gate, shared.w, sum.w);
-    }
-    return sum;
 }
 
-/* Four values from column i of row t of h with what waits, added in order. */
-__device__ static inline float4 waiting_add(const waiting_sums &s, int64_t t, int64_t i)
+/* Ask for the four values from column i of row t. */
+__device__ static inline void waiting_ask(waiting_parts &p, const waiting_sums &s, int64_t t,
+                                          int64_t i)
 {
-    float4 h = waiting_four(s.h + t * s.N + i), sum;
-    if (s.slices == 0) {
-        sum = waiting_experts(s, t, i);
-    } else {
+    p.h = waiting_four(s.h + t * s.N + i);
+    if (s.slices > 0) {
         const float *at = s.sums + t * s.N + i;
-        float4 part[WAITING_SLICES];
 #pragma unroll
         for (int j = 0; j < WAITING_SLICES; j++) {
-            if (j < s.slices) part[j] = waiting_four(at + j * s.T * s.N);
+            if (j < s.slices) p.part[j] = waiting_four(at + j * s.T * s.N);
         }
-        sum = part[0];
+        return;
+    }
+    waiting_ask_products(p, s, t, i, 0);
+    if (s.shared) p.shared = waiting_four(s.shared + t * s.N + i), p.gate = s.gate[t];
+}
+
+__device__ static inline float4 waiting_fma(float w, float4 v, float4 sum)
+{
+    return make_float4(fmaf(w, v.x, sum.x), fmaf(w, v.y, sum.y), fmaf(w, v.z, sum.z),
+                       fmaf(w, v.w, sum.w));
+}
+
+/* The experts' sum (moe_sum_kernel). */
+__device__ static inline float4 waiting_products(waiting_parts &p, const waiting_sums &s, int64_t t,
+                                                 int64_t i)
+{
+    float4 sum = {};
+    float gate = s.shared ? act_sigmoid(p.gate) : 0.0f;
+    for (int from = 0; from < s.K; from += WAITING_SLICES) {
+        if (from > 0) waiting_ask_products(p, s, t, i, from);
+#pragma unroll
+        for (int k = 0; k < WAITING_SLICES; k++) {
+            if (from + k < s.K) sum = waiting_fma(p.w[k], p.part[k], sum);
+        }
+    }
+    return s.shared ? waiting_fma(gate, p.shared, sum) : sum;
+}
+
+/* The four values with what was asked for, added in order. */
+__device__ static inline float4 waiting_take(waiting_parts &p, const waiting_sums &s, int64_t t,
+                                             int64_t i)
+{
+    float4 h = p.h, sum;
+    if (s.slices == 0) {
+        sum = waiting_products(p, s, t, i);
+    } else {
+        sum = p.part[0];
 #pragma unroll
         for (int j = 1; j < WAITING_SLICES; j++) {
-            if (j >= s.slices) break;
-            sum.x += part[j].x, sum.y += part[j].y, sum.z += part[j].z, sum.w += part[j].w;
+            float4 v = p.part[j];
+            if (j < s.slices) sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
         }
         sum.x *= s.times, sum.y *= s.times, sum.z *= s.times, sum.w *= s.times;
     }
     h.x += sum.x, h.y += sum.y, h.z += sum.z, h.w += sum.w;
     return h;
+}
+
+/* Four values from column i of row t of h with what waits. */
+__device__ static inline float4 waiting_add(const waiting_sums &s, int64_t t, int64_t i)
+{
+    waiting_parts p;
+    waiting_ask(p, s, t, i);
+    return waiting_take(p, s, t, i);
 }
 
 /* waiting.cu */
