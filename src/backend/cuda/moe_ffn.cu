@@ -123,6 +123,7 @@ typedef struct {
     int T, n; /* rows, uses */
     pick_tile tile;
     bool is_wide;                 /* the experts are moe_wide's */
+    bool is_guest;                /* and so is the shared expert */
     tile_experts in, out;         /* rows of x to sorted places; sorted places to products by use */
     const pick_tile *shared_tile; /* how the shared expert's rows are cut: the experts' way while
                                    * that lets them share launches, else NULL, as suits them */
@@ -172,6 +173,12 @@ static moe_wide_tiles wide_tiles(cuda_backend *cb, const moe_pass *s, int which)
     return {s->in.tiles, counts, reinterpret_cast<uint32_t *>(counts + 1 + which)};
 }
 
+/* The shared expert's rows for moe_wide's launches. */
+static moe_wide_extra wide_extra(cuda_backend *cb, const moe_pass *s)
+{
+    return {s->T, scratch_at<bf16>(cb, s->m.s_act), scratch_at<float>(cb, s->m.s_product)};
+}
+
 /* Experts' act, and the shared expert's with its weight. */
 static status run_gate_up(cuda_backend *cb, const moe_pass *s)
 {
@@ -202,13 +209,15 @@ static status run_gate_up(cuda_backend *cb, const moe_pass *s)
         pieces[n++] = linear_piece{a->gate, nullptr, x, s->n, in, g, LINEAR_F32};
         pieces[n++] = linear_piece{a->up, nullptr, x, s->n, in, u, LINEAR_F32};
     }
-    bool is_apart = a->s_gate && (!s->shared_tile || !linear_is_pair(a->s_gate, a->s_up));
-    if (a->s_gate && !is_apart) {
+    bool is_apart = a->s_gate && !s->is_guest &&
+                    (!s->shared_tile || !linear_is_pair(a->s_gate, a->s_up));
+    if (a->s_gate && !is_apart && !s->is_guest) {
         pieces[n++] = linear_piece{a->s_gate, a->s_up, s->x, s->T, nullptr, s_act, TILE_OUT_SWIGLU};
     }
     if (s->is_wide) {
         moe_wide_tiles tiles = wide_tiles(cb, s, 0);
-        TRY(moe_wide_gate_up(cb, a, &tiles, x, s->in.x_row, act));
+        moe_wide_extra shared = wide_extra(cb, s);
+        TRY(moe_wide_gate_up(cb, a, &tiles, x, s->in.x_row, act, s->is_guest ? &shared : nullptr));
     } else {
         TRY(linear_run(cb, pieces, n, &s->tile, partial));
     }
@@ -230,12 +239,13 @@ static status run_down(cuda_backend *cb, const moe_pass *s)
     if (a->s_gate && s->shared_tile) return linear_run(cb, pieces, 2, &s->tile, partial);
     if (s->is_wide) {
         moe_wide_tiles tiles = wide_tiles(cb, s, 1);
+        moe_wide_extra shared = wide_extra(cb, s);
         TRY(moe_wide_down(cb, a, &tiles, scratch_at<bf16>(cb, s->m.act), s->out.y_row,
-                          scratch_at<float>(cb, s->m.product)));
+                          scratch_at<float>(cb, s->m.product), s->is_guest ? &shared : nullptr));
     } else {
         TRY(linear_run(cb, pieces, 1, &s->tile, partial));
     }
-    if (!a->s_gate) return ERR_OK;
+    if (!a->s_gate || s->is_guest) return ERR_OK;
     return linear_run(cb, &pieces[1], 1, nullptr, partial);
 }
 
@@ -276,6 +286,7 @@ status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
         TRY(cuda_need(cb, "moe_ffn", s.m.n_bytes));
         s.tile = experts_tile(cb, a, s.n);
         s.is_wide = s.tile.kernel == PICK_WIDE && s.n > MOE_FEW && moe_wide_can(cb, a, s.x);
+        s.is_guest = s.is_wide && moe_wide_can_share(a);
         if (s.is_wide) s.tile.columns = MOE_WIDE_ROWS;
         /* A few tiles of the shared expert's rows read its weights from the cache. */
         if (s.tile.kernel == PICK_STREAM && s.T <= 8 * s.tile.columns) s.shared_tile = &s.tile;
