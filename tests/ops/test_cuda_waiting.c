@@ -3,7 +3,7 @@
 #include "ops/op_device.h"
 #include "ops/op_rule.h"
 
-static const backend_limits limits = {.T = 64,
+static const backend_limits limits = {.T = 128,
                                       .L = 16,
                                       .rows_per_lane = 16,
                                       .E = 5120,
@@ -142,10 +142,8 @@ TEST(experts_take_over_their_routing_and_a_norm_their_sums)
 {
     static const struct {
         int T, E, X, K, F, shared_F;
-    } cases[] = {{1, 2048, 16, 8, 128, 128},
-                 {9, 1024, 16, 10, 64, 64},
-                 {32, 512, 16, 4, 64, 0},
-                 {33, 512, 16, 4, 64, 64}};
+    } cases[] = {{1, 2048, 16, 8, 128, 128}, {9, 1024, 16, 10, 64, 64},  {32, 512, 16, 4, 64, 0},
+                 {33, 512, 16, 4, 64, 64},   {70, 1024, 16, 10, 64, 64}, {128, 4160, 16, 4, 64, 0}};
     backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();

@@ -14,4 +14,15 @@ status moe_few_run(cuda_backend *cb, const moe_sorted *to, const moe_gate *gate)
 /* The gate alone, of any number of rows: the same bits. */
 status moe_gate_run(cuda_backend *cb, const moe_gate *gate);
 
+/* ids [n] of n / K rows, of X experts. counts: int [MOE_RUNS, X] of scratch. */
+typedef struct {
+    const int32_t *ids;
+    int n, X, K;
+    int *counts;
+} moe_uses;
+/* moe_sort.cu: any number of uses by expert, and `gate` (NULL: no shared expert). More than MOE_FEW
+ * uses set the words behind n_tiles to zero. */
+status moe_sort_run(cuda_backend *cb, const moe_uses *a, const moe_sorted *to,
+                    const moe_gate *gate);
+
 #endif

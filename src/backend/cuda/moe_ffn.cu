@@ -18,16 +18,13 @@ enum {
     /* Rows of one pass: enough to fill tiles of 256 experts, without a product of T x K x E
      * floats growing past reason. */
     MOE_ROWS = 2048,
-    MOE_SORT_WARPS = 32,
-    MOE_SORT_AHEAD = 8, /* uses of a lane that are loaded before the first is looked at */
     MOE_SUM_THREADS = 256,
-    MOE_COUNTS = 3,    /* words from n_tiles on: it, and what moe_wide's two launches gave out */
-    MOE_TILE_STEP = 8, /* rows of an expert's tiles but the last are a multiple: wgmma's N */
 };
 
 /* Where a pass keeps what, from the start of the scratch. */
 typedef struct {
     int64_t use_row, use, tiles, n_tiles; /* int [T K]: row, and use, of sorted place */
+    int64_t counts;                       /* of the sort */
     int64_t x;                            /* bf16 [T K, E]: rows of x in sorted places */
     int64_t act, product;                 /* bf16 [T K, F], sorted; f32 [T K, E], by use */
     int64_t s_act, s_product, s_gate;     /* of the shared expert: bf16 [T, F], f32 [T, E], [T] */
@@ -50,6 +47,7 @@ static moe_layout layout_of(int64_t T, int64_t E, int X, int K, int64_t F, int64
     m.use = at, at += scratch_round(n * 4);
     m.tiles = at, at += scratch_round(tiles_max(n, X, 8) * static_cast<int64_t>(sizeof(tile_rows)));
     m.n_tiles = at, at += scratch_round(MOE_COUNTS * 4);
+    m.counts = at, at += scratch_round(int64_t(MOE_RUNS) * X * 4);
     m.x = at, at += scratch_round(n * E * 2);
     m.act = at, at += scratch_round(n * F * 2);
     m.product = at, at += scratch_round(n * E * 4);
@@ -68,102 +66,6 @@ int64_t cuda_moe_ffn_scratch(const backend_limits *l)
     int64_t T = l->T < MOE_ROWS ? l->T : MOE_ROWS;
     /* Room for formats that differ costs little beside the products. */
     return layout_of(T, l->E, l->X, l->K_experts, l->moe_F, l->shared_F, true).n_bytes;
-}
-
-/* The experts of MOE_SORT_AHEAD uses of a lane, 32 apart; -1 behind the end. */
-__device__ static inline void moe_load(int (&e)[MOE_SORT_AHEAD], const int32_t *ids, int from,
-                                       int end)
-{
-#pragma unroll
-    for (int i = 0; i < MOE_SORT_AHEAD; i++) {
-        int u = from + i * 32 + (threadIdx.x & 31);
-        e[i] = u < end ? ids[u] : -1;
-    }
-}
-
-/* moe_sort_kernel: uses by expert, and the tiles.
- *
- * Grid     one block of 32 warps; a warp owns a run of consecutive uses, a thread an expert
- * Shared   count[warp][expert], then the warp's next place
- * Needs    X <= 1024, ids in [0, X)
- * Why      one block: a sort of at most 16384 small numbers; a pass over warps' counts in order
- *          makes it stable without a single ordered atomic */
-__global__ void __launch_bounds__(MOE_SORT_WARPS * 32)
-    moe_sort_kernel(const int32_t *ids, int n_uses, int X, int K, int columns, int *use_row,
-                    int *use, tile_rows *tiles, int *n_tiles)
-{
-    launch_join();
-    extern __shared__ int counts[]; /* [32][X] */
-    __shared__ unsigned long long sums[MOE_SORT_WARPS];
-    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, e = threadIdx.x;
-    int *mine = counts + warp * X;
-    int run = (n_uses + MOE_SORT_WARPS * 32 - 1) / (MOE_SORT_WARPS * 32) * 32;
-    int begin = warp * run, end = min(n_uses, begin + run), of[MOE_SORT_AHEAD];
-    for (int i = threadIdx.x; i < MOE_SORT_WARPS * X; i += blockDim.x) counts[i] = 0;
-    __syncthreads();
-    for (int from = begin; from < end; from += 32 * MOE_SORT_AHEAD) {
-        moe_load(of, ids, from, end);
-#pragma unroll
-        for (int i = 0; i < MOE_SORT_AHEAD; i++) {
-            uint32_t same = __match_any_sync(WARP_ALL, of[i]);
-            if (of[i] >= 0 && lane == __ffs(same) - 1) mine[of[i]] += __popc(same);
-            __syncwarp();
-        }
-    }
-    __syncthreads(); /* counts of all warps */
-    int count = 0;
-    for (int w = 0; e < X && w < MOE_SORT_WARPS; w++) count += counts[w * X + e];
-    /* Places and tiles before this expert: running sums of both in one word. */
-    unsigned long long own = static_cast<uint64_t>((count + columns - 1) / columns) << 32 | count;
-    uint64_t before = block_sum_before(own, sums);
-    int place = static_cast<int>(before), tile = static_cast<int>(before >> 32);
-    if (e == X - 1) *n_tiles = tile + static_cast<int>(own >> 32);
-    if (e > 0 && e < MOE_COUNTS) n_tiles[e] = 0;
-    if (e < X) {
-        /* The tiles of an expert are alike: as many, but the largest has fewer rows. */
-        int most = static_cast<int>(own >> 32), rows = columns;
-        if (most > 0) rows = (count + most - 1) / most;
-        rows = min(columns, (rows + MOE_TILE_STEP - 1) / MOE_TILE_STEP * MOE_TILE_STEP);
-        for (int at = 0, t = tile; at < count; at += rows, t++) {
-            tiles[t] = tile_rows{e, place + at, min(rows, count - at)};
-        }
-        for (int w = 0; w < MOE_SORT_WARPS; w++) {
-            int n = counts[w * X + e];
-            counts[w * X + e] = place;
-            place += n;
-        }
-    }
-    __syncthreads(); /* places of all warps */
-    for (int from = begin; from < end; from += 32 * MOE_SORT_AHEAD) {
-        moe_load(of, ids, from, end);
-#pragma unroll
-        for (int i = 0; i < MOE_SORT_AHEAD; i++) {
-            int u = from + i * 32 + lane;
-            uint32_t same = __match_any_sync(WARP_ALL, of[i]);
-            if (of[i] >= 0) {
-                int to = mine[of[i]] + __popc(same & ((1u << lane) - 1));
-                use_row[to] = u / K;
-                use[to] = u;
-            }
-            __syncwarp(); /* all have read mine[of[i]] */
-            if (of[i] >= 0 && lane == __ffs(same) - 1) mine[of[i]] += __popc(same);
-            __syncwarp();
-        }
-    }
-}
-
-/* moe_sort_few_kernel: what moe_sort_kernel does, for few uses.
- *
- * Does     moe_sort_few
- * Grid     one block of X threads, rounded up to warps
- * Needs    X <= 1024, MOE_FEW uses at most */
-__global__ void moe_sort_few_kernel(const int32_t *ids, int n_uses, int X, int K, moe_sorted to)
-{
-    launch_join();
-    __shared__ int expert[MOE_FEW], sums[32];
-    for (int u = threadIdx.x; u < n_uses; u += blockDim.x) expert[u] = ids[u];
-    __syncthreads(); /* the experts of all uses */
-    moe_sort_few(to, expert, n_uses, X, K, sums);
 }
 
 /* moe_gather_kernel: rows of x into their sorted places, for the kernel that copies whole boxes.
@@ -195,15 +97,8 @@ __global__ void __launch_bounds__(MOE_SUM_THREADS)
     h[t * E + i] += sum;
 }
 
-static size_t sort_shared_bytes(int X)
-{
-    return static_cast<size_t>(MOE_SORT_WARPS) * X * sizeof(int);
-}
-
 status moe_ffn_open(cuda_backend *cb)
 {
-    CUDA_TRY(cb, cudaFuncSetAttribute(moe_sort_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(sort_shared_bytes(1024))));
     return moe_wide_open(cb);
 }
 
@@ -228,6 +123,7 @@ typedef struct {
     int T, n; /* rows, uses */
     pick_tile tile;
     bool is_wide;                 /* the experts are moe_wide's */
+    bool is_guest;                /* and so is the shared expert */
     tile_experts in, out;         /* rows of x to sorted places; sorted places to products by use */
     const pick_tile *shared_tile; /* how the shared expert's rows are cut: the experts' way while
                                    * that lets them share launches, else NULL, as suits them */
@@ -261,16 +157,8 @@ static status sort_uses(cuda_backend *cb, moe_pass *s, const int32_t *ids)
         auto run = cb->waiting.has_router ? moe_router_run : moe_few_run;
         TRY(run(cb, &to, a->s_gate ? &gate : nullptr));
     } else {
-        if (s->n <= MOE_FEW) {
-            launch_early(cb->sm == 90, moe_sort_few_kernel, dim3(1), div_up(a->X, 32) * 32, 0,
-                         cb->stream, ids, s->n, a->X, a->K, to);
-        } else {
-            launch_early(cb->sm == 90, moe_sort_kernel, dim3(1), MOE_SORT_WARPS * 32,
-                         sort_shared_bytes(a->X), cb->stream, ids, s->n, a->X, a->K, to.columns,
-                         to.use_row, to.use, to.tiles, to.n_tiles);
-        }
-        TRY(CUDA_LAUNCHED(cb));
-        if (a->s_gate) TRY(moe_gate_run(cb, &gate));
+        moe_uses uses = {ids, s->n, a->X, a->K, scratch_at<int>(cb, s->m.counts)};
+        TRY(moe_sort_run(cb, &uses, &to, a->s_gate ? &gate : nullptr));
     }
     int most = static_cast<int>(tiles_max(s->n, a->X, to.columns));
     s->in = tile_experts{to.tiles, to.n_tiles, to.use_row, nullptr, most, false};
@@ -283,6 +171,12 @@ static moe_wide_tiles wide_tiles(cuda_backend *cb, const moe_pass *s, int which)
 {
     int *counts = scratch_at<int>(cb, s->m.n_tiles);
     return {s->in.tiles, counts, reinterpret_cast<uint32_t *>(counts + 1 + which)};
+}
+
+/* The shared expert's rows for moe_wide's launches. */
+static moe_wide_extra wide_extra(cuda_backend *cb, const moe_pass *s)
+{
+    return {s->T, scratch_at<bf16>(cb, s->m.s_act), scratch_at<float>(cb, s->m.s_product)};
 }
 
 /* Experts' act, and the shared expert's with its weight. */
@@ -315,13 +209,15 @@ static status run_gate_up(cuda_backend *cb, const moe_pass *s)
         pieces[n++] = linear_piece{a->gate, nullptr, x, s->n, in, g, LINEAR_F32};
         pieces[n++] = linear_piece{a->up, nullptr, x, s->n, in, u, LINEAR_F32};
     }
-    bool is_apart = a->s_gate && (!s->shared_tile || !linear_is_pair(a->s_gate, a->s_up));
-    if (a->s_gate && !is_apart) {
+    bool is_apart = a->s_gate && !s->is_guest &&
+                    (!s->shared_tile || !linear_is_pair(a->s_gate, a->s_up));
+    if (a->s_gate && !is_apart && !s->is_guest) {
         pieces[n++] = linear_piece{a->s_gate, a->s_up, s->x, s->T, nullptr, s_act, TILE_OUT_SWIGLU};
     }
     if (s->is_wide) {
         moe_wide_tiles tiles = wide_tiles(cb, s, 0);
-        TRY(moe_wide_gate_up(cb, a, &tiles, x, s->in.x_row, act));
+        moe_wide_extra shared = wide_extra(cb, s);
+        TRY(moe_wide_gate_up(cb, a, &tiles, x, s->in.x_row, act, s->is_guest ? &shared : nullptr));
     } else {
         TRY(linear_run(cb, pieces, n, &s->tile, partial));
     }
@@ -343,19 +239,20 @@ static status run_down(cuda_backend *cb, const moe_pass *s)
     if (a->s_gate && s->shared_tile) return linear_run(cb, pieces, 2, &s->tile, partial);
     if (s->is_wide) {
         moe_wide_tiles tiles = wide_tiles(cb, s, 1);
+        moe_wide_extra shared = wide_extra(cb, s);
         TRY(moe_wide_down(cb, a, &tiles, scratch_at<bf16>(cb, s->m.act), s->out.y_row,
-                          scratch_at<float>(cb, s->m.product)));
+                          scratch_at<float>(cb, s->m.product), s->is_guest ? &shared : nullptr));
     } else {
         TRY(linear_run(cb, pieces, 1, &s->tile, partial));
     }
-    if (!a->s_gate) return ERR_OK;
+    if (!a->s_gate || s->is_guest) return ERR_OK;
     return linear_run(cb, &pieces[1], 1, nullptr, partial);
 }
 
-/* The last step of few rows waits for the norm behind it (waiting.cuh). */
+/* The last step of one pass waits for the norm behind it (waiting.cuh). */
 static bool can_leave_products(const cuda_backend *cb, const moe_ffn_args *a)
 {
-    return cb->sm == 90 && a->T <= WAITING_ROWS && a->E % 4 == 0;
+    return cb->sm == 90 && a->T <= MOE_ROWS && a->E % 4 == 0;
 }
 
 static void leave_products(cuda_backend *cb, const moe_pass *s)
@@ -389,6 +286,7 @@ status cuda_moe_ffn(backend *b, const moe_ffn_args *a)
         TRY(cuda_need(cb, "moe_ffn", s.m.n_bytes));
         s.tile = experts_tile(cb, a, s.n);
         s.is_wide = s.tile.kernel == PICK_WIDE && s.n > MOE_FEW && moe_wide_can(cb, a, s.x);
+        s.is_guest = s.is_wide && moe_wide_can_share(a);
         if (s.is_wide) s.tile.columns = MOE_WIDE_ROWS;
         /* A few tiles of the shared expert's rows read its weights from the cache. */
         if (s.tile.kernel == PICK_STREAM && s.T <= 8 * s.tile.columns) s.shared_tile = &s.tile;

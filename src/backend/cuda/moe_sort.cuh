@@ -1,11 +1,15 @@
-/* moe_sort: a few uses by expert, and the tiles that they are cut into. */
+/* moe_sort: uses by expert, in order within an expert, and the tiles that they are cut into. */
 #ifndef RIPTIDE_BACKEND_CUDA_MOE_SORT_CUH
 #define RIPTIDE_BACKEND_CUDA_MOE_SORT_CUH
 
 #include "backend/cuda/linear_tile_priv.h"
 #include "backend/cuda/reduce.cuh"
 
-enum { MOE_FEW = 512 /* uses up to which this is quicker than moe_sort_kernel */ };
+enum {
+    MOE_FEW = 512,  /* uses up to which one block is quicker than many */
+    MOE_RUNS = 64,  /* blocks that sort more, at most */
+    MOE_COUNTS = 3, /* words from n_tiles on: it, and what moe_wide's two launches gave out */
+};
 
 /* Where the sorted uses go (moe_ffn.cu). */
 typedef struct {

@@ -9,18 +9,32 @@
 #include "backend/cuda/tma.cuh"
 #include "backend/cuda/wgmma.cuh"
 
+/* Where rows come from and go to, and 2^k of each weight (dequant.cuh). */
+typedef struct {
+    const bf16 *x;
+    void *y; /* bf16, or f32 */
+    float times[2];
+} moe_wide_rows;
+
 /* What a launch is for. Two weights: outputs are gate's and up's, half each of a tile. */
 typedef struct {
     moe_wide_tiles t;
-    const bf16 *x;
-    const int *x_row; /* of a sorted row; NULL: itself */
-    void *y;          /* bf16 by sorted row; f32 by use */
-    const int *y_row; /* use of a sorted row, for f32 */
+    moe_wide_rows experts; /* y bf16 by sorted row; f32 by use */
+    const int *x_row;      /* of a sorted row; NULL: itself */
+    const int *y_row;      /* use of a sorted row, for f32 */
+    moe_wide_rows shared;  /* of the shared expert, whose rows are the call's */
+    int shared_T, shared_tiles, shared_columns; /* its rows, cut into tiles before the experts' */
+    int slice_stages; /* of its slices, when they are several (dense weights'); else 0 */
     int64_t N, K;
-    float times[2]; /* 2^k of each weight (dequant.cuh) */
-    int n_blocks;   /* of 16 outputs, an expert */
-    int n_groups;   /* tiles along N */
+    int n_blocks; /* of 16 outputs, an expert */
+    int n_groups; /* tiles along N */
 } moe_wide_args;
+enum { MOE_WIDE_SHARED = -1 /* in place of an expert's number */ };
+
+/* Over bricks: rows of 16 outputs' bricks, boxes of two; the second with two weights. */
+typedef struct {
+    CUtensorMap experts[2], shared[2];
+} moe_wide_maps;
 
 /* Two warp groups that compute, each two m64 blocks, and one that copies. A stage is two bricks of
  * K: half as many copies and barriers as with one. */
@@ -89,18 +103,26 @@ __device__ static inline void moe_wide_give(const moe_wide_shared &s, int stage)
     tma_arrive(&s.full[stage]);
 }
 
+/* Tile `index` of rows: the shared expert's come first, as they are the largest. */
+__device__ static inline tile_rows moe_wide_tile(const moe_wide_args &a, int index)
+{
+    if (index >= a.shared_tiles) return a.t.tiles[index - a.shared_tiles];
+    int begin = index * a.shared_columns;
+    return tile_rows{MOE_WIDE_SHARED, begin, min(a.shared_columns, a.shared_T - begin)};
+}
+
 /* The copying warp group. A thread brings one 16-byte piece of each brick's K of every 16th row, as
  * rows of x lie anywhere; the first thread asks for the bricks. */
 template <bool IS_PAIR>
 __device__ static inline void moe_wide_copy(const moe_wide_shared &s, const moe_wide_args &a,
-                                            const CUtensorMap *map, const CUtensorMap *map_up)
+                                            const moe_wide_maps &maps)
 {
     using S = moe_wide_shape;
     constexpr int WEIGHT_BLOCKS = IS_PAIR ? S::BLOCKS / 2 : S::BLOCKS;
     const int thread = threadIdx.x - S::COMPUTE, row0 = thread >> 3, piece = thread & 7;
     const int to_x = row0 * 128 + ((piece ^ (row0 & 7)) << 4);
     const int n_stages = static_cast<int>(a.K / S::STAGE_K);
-    const int n_all = *a.t.n_tiles * a.n_groups;
+    const int n_all = (a.shared_tiles + *a.t.n_tiles) * a.n_groups;
     const uint32_t row_pieces = static_cast<uint32_t>(a.K / 8);
     moe_wide_at at = {0, 1}; /* a fresh barrier counts as being past phase 1 */
     int coming = -1, turn = 0;
@@ -108,16 +130,18 @@ __device__ static inline void moe_wide_copy(const moe_wide_shared &s, const moe_
         int next = 0;
         if (thread == 0) next = gridDim.x + static_cast<int>(atomicAdd(a.t.next, 1u));
         const int group = t % a.n_groups;
-        const tile_rows rows = a.t.tiles[t / a.n_groups];
+        const tile_rows rows = moe_wide_tile(a, t / a.n_groups);
+        const bool is_shared = rows.expert == MOE_WIDE_SHARED;
         uint32_t from[S::COPY_ROWS]; /* 16 bytes behind x */
 #pragma unroll
         for (int j = 0; j < S::COPY_ROWS; j++) {
             int row = rows.begin + row0 + 16 * j;
-            if (row0 + 16 * j < rows.count && a.x_row) row = a.x_row[row];
+            if (row0 + 16 * j < rows.count && a.x_row && !is_shared) row = a.x_row[row];
             from[j] = static_cast<uint32_t>(row) * row_pieces + piece;
         }
-        const int block = rows.expert * a.n_blocks + group * WEIGHT_BLOCKS;
-        const char *x = reinterpret_cast<const char *>(a.x);
+        const int block = (is_shared ? 0 : rows.expert * a.n_blocks) + group * WEIGHT_BLOCKS;
+        const char *x = reinterpret_cast<const char *>(is_shared ? a.shared.x : a.experts.x);
+        const CUtensorMap *map = is_shared ? maps.shared : maps.experts;
         for (int n = 0; n < n_stages; n++) {
             uint8_t *to = s.stages + at.stage * S::STAGE;
             tma_wait(&s.empty[at.stage], at.parity);
@@ -127,7 +151,7 @@ __device__ static inline void moe_wide_copy(const moe_wide_shared &s, const moe_
                 tma_arrive_expect(full, S::W_BYTES);
                 tma_copy_box(to + S::X_BYTES, map, n * (S::BRICKS / 8), block, full);
                 if (IS_PAIR) {
-                    tma_copy_box(to + S::X_BYTES + S::W_BYTES / 2, map_up, n * (S::BRICKS / 8),
+                    tma_copy_box(to + S::X_BYTES + S::W_BYTES / 2, map + 1, n * (S::BRICKS / 8),
                                  block, full);
                 }
             }
@@ -158,99 +182,151 @@ __device__ static inline void moe_wide_copy(const moe_wide_shared &s, const moe_
     tma_arrive(&s.full[at.stage]);
 }
 
-/* The A fragments of one 16-output block of a brick (wide_dequant), from what was loaded. */
-__device__ static inline void moe_wide_widen(uint32_t (&frag)[16], const lane_codes<4> &codes,
-                                             uint2 scale_words)
+/* What a lane has of a 16-output block's brick, before it is widened. */
+struct moe_wide_codes {
+    lane_codes<4> codes;
+    uint2 scales;
+};
+__device__ static inline moe_wide_codes moe_wide_load(const uint8_t *brick, int lane)
 {
-    lane_scales scales = dequant_scales(scale_words);
-#pragma unroll
-    for (int p = 0; p < 16; p++)
-        frag[p] = dequant_pair<4>(codes, p, scales.scale[p & 1], scales.bias[p & 1]);
+    return {dequant_load<4>(brick, lane),
+            *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(4) + (lane >> 2) * 8)};
 }
 
-/* acc's first 8 NT columns += one 16-output block's brick times rows of x. */
+/* The A fragment of k16 step f (wide_dequant). The holds keep it where it stands. */
+__device__ static inline void moe_wide_widen(uint32_t (&frag)[4][4], int f,
+                                             const moe_wide_codes &from, const lane_scales &scales)
+{
+    wgmma_hold(frag[f]);
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        frag[f][j] = dequant_pair<4>(from.codes, f * 4 + j, scales.scale[j & 1],
+                                     scales.bias[j & 1]);
+    wgmma_hold(frag[f]);
+}
+
+/* acc's first 8 NT columns += one 16-output block's brick times rows of x; meanwhile the next
+ * brick's fragments are widened: a step of it as soon as the same step of the brick before, which
+ * read those registers, is done. */
 template <int NT>
 __device__ static inline void moe_wide_brick(float (&acc)[moe_wide_shape::SUMS],
-                                             const uint32_t (&frag)[16], uint64_t rows)
+                                             const uint32_t (&frag)[4][4], uint64_t rows,
+                                             uint32_t (&next)[4][4], const moe_wide_codes &codes)
 {
     float(&c)[NT * 4] = reinterpret_cast<float(&)[NT * 4]>(acc);
+    lane_scales scales = dequant_scales(codes.scales);
     wgmma_hold(c);
-    wgmma_fence();
 #pragma unroll
-    for (int f = 0; f < 4; f++) wgmma_step(c, &frag[f * 4], rows + f * 2, true);
-    wgmma_commit();
+    for (int f = 0; f < 4; f++) {
+        wgmma_fence();
+        wgmma_step(c, frag[f], rows + f * 2, true);
+        wgmma_commit();
+        wgmma_wait<4>();
+        moe_wide_widen(next, f, codes, scales);
+    }
 }
 
-/* A computing warp: all K of a tile of `count` rows. The width is chosen at each brick: a loop for
- * each width makes the assembler run all wgmma one by one (C7512). */
+/* The same, as wide as `count` rows need. The width is chosen at each brick: a loop for each width
+ * makes the assembler run all wgmma one by one (C7512). */
+__device__ static inline void moe_wide_step_rows(float (&acc)[moe_wide_shape::SUMS],
+                                                 const uint32_t (&frag)[4][4], const uint8_t *rows,
+                                                 uint32_t (&next)[4][4],
+                                                 const moe_wide_codes &codes, int count)
+{
+    uint64_t at = wgmma_rows(rows);
+    if (count > 72) {
+        if (count > 80) {
+            moe_wide_brick<12>(acc, frag, at, next, codes);
+        } else {
+            moe_wide_brick<10>(acc, frag, at, next, codes);
+        }
+    } else if (count > 48) {
+        if (count > 64) {
+            moe_wide_brick<9>(acc, frag, at, next, codes);
+        } else {
+            moe_wide_brick<8>(acc, frag, at, next, codes);
+        }
+    } else if (count > 32) {
+        moe_wide_brick<6>(acc, frag, at, next, codes);
+    } else {
+        moe_wide_brick<4>(acc, frag, at, next, codes);
+    }
+}
+
+/* A slice is over: the sums of those before, in the columns that no slice uses, grow by its chain.
+ * The last one's go back to the first columns. */
+__device__ static inline void moe_wide_fold(float (&acc)[2][moe_wide_shape::SUMS], bool is_first,
+                                            bool is_last)
+{
+    constexpr int HALF = moe_wide_shape::SUMS / 2;
+    wgmma_wait<0>();
+    wgmma_hold(acc[0]);
+    wgmma_hold(acc[1]);
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int v = 0; v < HALF; v++) {
+            float sum = is_first ? acc[i][v] : acc[i][HALF + v] + acc[i][v];
+            acc[i][HALF + v] = sum;
+            acc[i][v] = is_last ? sum : 0.0f;
+        }
+}
+
+/* A computing warp: all K of a tile of `count` rows. */
 template <bool IS_PAIR>
 __device__ static inline void moe_wide_products(float (&acc)[2][moe_wide_shape::SUMS],
                                                 const moe_wide_shared &s, moe_wide_at &at,
-                                                int n_stages, int count)
+                                                int n_stages, int count, int slice_stages)
 {
     using S = moe_wide_shape;
-    uint32_t frag[2][16] = {};
+    static_assert(S::STAGE_BRICKS == 2, "two bricks of two blocks follow one another below");
+    uint32_t frag[2][4][4] = {};
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     /* A warp's blocks: the same of gate and up, or two that follow one another. */
-    int first = IS_PAIR ? warp : 2 * warp, second = IS_PAIR ? S::BLOCKS / 2 + warp : first + 1;
+    const int first = (IS_PAIR ? warp : 2 * warp) * S::BRICKS + S::X_BYTES;
+    const int second = first + (IS_PAIR ? S::BLOCKS / 2 : 1) * S::BRICKS;
     int before = 0;
+    tma_wait(&s.full[at.stage], at.parity);
+    moe_wide_codes start = moe_wide_load(s.stages + at.stage * S::STAGE + first, lane);
+    lane_scales scales = dequant_scales(start.scales);
+#pragma unroll
+    for (int f = 0; f < 4; f++) moe_wide_widen(frag[0], f, start, scales);
     for (int n = 0; n < n_stages; n++) {
-        const uint8_t *stage = s.stages + at.stage * S::STAGE;
-        const uint8_t *w = stage + S::X_BYTES;
-        tma_wait(&s.full[at.stage], at.parity);
-#pragma unroll
-        for (int h = 0; h < S::STAGE_BRICKS; h++) {
-            uint64_t rows = wgmma_rows(stage + h * S::X_HALF);
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                const uint8_t *brick = w + (i ? second : first) * S::BRICKS + h * S::BRICK;
-                lane_codes<4> codes = dequant_load<4>(brick, lane);
-                uint2 scales = *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(4) +
-                                                                (lane >> 2) * 8);
-                wgmma_wait<1>(); /* the products that read frag[i] last are done */
-                /* All of the stage before are done: it may be filled anew (linear_wide.cuh). */
-                if (h == 0 && i == 1 && n > 0) tma_arrive(&s.empty[before]);
-                wgmma_hold(frag[i]);
-                moe_wide_widen(frag[i], codes, scales);
-                if (count > 72) {
-                    if (count > 80) {
-                        moe_wide_brick<12>(acc[i], frag[i], rows);
-                    } else {
-                        moe_wide_brick<10>(acc[i], frag[i], rows);
-                    }
-                } else if (count > 48) {
-                    if (count > 64) {
-                        moe_wide_brick<9>(acc[i], frag[i], rows);
-                    } else {
-                        moe_wide_brick<8>(acc[i], frag[i], rows);
-                    }
-                } else if (count > 32) {
-                    moe_wide_brick<6>(acc[i], frag[i], rows);
-                } else {
-                    moe_wide_brick<4>(acc[i], frag[i], rows);
-                }
-            }
-        }
+        const uint8_t *stage = s.stages + at.stage * S::STAGE, *half = stage + S::X_HALF;
+        moe_wide_codes codes[3] = {moe_wide_load(stage + second, lane),
+                                   moe_wide_load(stage + first + S::BRICK, lane),
+                                   moe_wide_load(stage + second + S::BRICK, lane)};
+        moe_wide_step_rows(acc[0], frag[0], stage, frag[1], codes[0], count);
+        /* All of the stage before are done: it may be filled anew (linear_wide.cuh). */
+        if (n > 0) tma_arrive(&s.empty[before]);
+        moe_wide_step_rows(acc[1], frag[1], stage, frag[0], codes[1], count);
+        moe_wide_step_rows(acc[0], frag[0], half, frag[1], codes[2], count);
         before = at.stage;
         moe_wide_step(at);
+        if (n + 1 < n_stages) {
+            tma_wait(&s.full[at.stage], at.parity);
+            start = moe_wide_load(s.stages + at.stage * S::STAGE + first, lane);
+        }
+        moe_wide_step_rows(acc[1], frag[1], half, frag[0], start, count);
+        if (slice_stages > 0 && (n + 1 == n_stages || (n + 1) % slice_stages == 0))
+            moe_wide_fold(acc, n < slice_stages, n + 1 == n_stages);
     }
     wgmma_wait<0>();
     wgmma_hold(acc[0]);
     wgmma_hold(acc[1]);
-    wgmma_hold(frag[0]);
-    wgmma_hold(frag[1]);
     tma_arrive(&s.empty[before]);
 }
 
 /* act of a warp's 16 outputs, 16 rows at a time through its own shared memory (wide_leave). */
 __device__ static inline void moe_wide_leave_act(const float (&gate)[moe_wide_shape::NT][4],
                                                  const float (&up)[moe_wide_shape::NT][4],
-                                                 const moe_wide_args &a, int64_t block, int begin,
-                                                 int count, uint8_t *own)
+                                                 const moe_wide_rows &rows, int64_t N,
+                                                 int64_t block, int begin, int count, uint8_t *own)
 {
     int lane = threadIdx.x & 31, row = lane >> 1, half = lane & 1;
     int store = ((lane >> 4) * 8 + (lane & 7)) * 32, store_half = lane >> 3 & 1;
-    bf16 *y = static_cast<bf16 *>(a.y) + (begin + row) * a.N + block * PICK_BRICK_N + half * 8;
+    const float times = rows.times[0], up_times = rows.times[1];
+    bf16 *y = static_cast<bf16 *>(rows.y) + (begin + row) * N + block * PICK_BRICK_N + half * 8;
     /* Halves of a row take turns so that 8 rows meet all banks. */
     store += (store_half ^ (lane >> 2 & 1)) << 4;
     int load = row * 32 + ((half ^ (row >> 2 & 1)) << 4);
@@ -265,15 +341,15 @@ __device__ static inline void moe_wide_leave_act(const float (&gate)[moe_wide_sh
 #pragma unroll
             for (int c = 0; c < 2; c++) {
                 int at = (q & 1) * 2 + c;
-                v[c] = gate[n + q / 2][at] * a.times[0];
-                v[c] = act_silu(v[c]) * (up[n + q / 2][at] * a.times[1]);
+                v[c] = gate[n + q / 2][at] * times;
+                v[c] = act_silu(v[c]) * (up[n + q / 2][at] * up_times);
             }
             m[q] = pack_bf16(v[0], v[1]);
         }
         store_matrix_x4_trans(to + store, m);
         __syncwarp();
         if (n * 8 + row < count) {
-            *reinterpret_cast<uint4 *>(y + n * 8 * a.N) = *reinterpret_cast<uint4 *>(to + load);
+            *reinterpret_cast<uint4 *>(y + n * 8 * N) = *reinterpret_cast<uint4 *>(to + load);
         }
     }
     __syncwarp(); /* read before the next tile's are written */
@@ -282,8 +358,8 @@ __device__ static inline void moe_wide_leave_act(const float (&gate)[moe_wide_sh
 /* Products of a warp's 32 outputs, 8 rows at a time through its own shared memory: whole lines of
  * y. use: of row lane, lane + 32, ... */
 __device__ static inline void moe_wide_leave_products(const float (&sum)[2][moe_wide_shape::NT][4],
-                                                      const moe_wide_args &a, int64_t block,
-                                                      int count,
+                                                      const moe_wide_rows &rows, int64_t N,
+                                                      int64_t block, int count,
                                                       const int (&use)[MOE_WIDE_ROWS / 32],
                                                       uint8_t *turn)
 {
@@ -292,7 +368,8 @@ __device__ static inline void moe_wide_leave_products(const float (&sum)[2][moe_
     int lane = threadIdx.x & 31, row = lane >> 3;
     float *store = own + (lane & 3) * 2 * ROW + (lane >> 2);
     const float *load = own + row * ROW + (lane & 7) * 4;
-    float *y = static_cast<float *>(a.y) + block * PICK_BRICK_N + (lane & 7) * 4;
+    const float times = rows.times[0];
+    float *y = static_cast<float *>(rows.y) + block * PICK_BRICK_N + (lane & 7) * 4;
 #pragma unroll
     for (int n = 0; n < moe_wide_shape::NT; n++) {
         if (n * 8 >= count) break;
@@ -301,13 +378,13 @@ __device__ static inline void moe_wide_leave_products(const float (&sum)[2][moe_
         for (int i = 0; i < 2; i++)
 #pragma unroll
             for (int q = 0; q < 4; q++)
-                store[(q & 1) * ROW + i * 16 + (q >> 1) * 8] = sum[i][n][q] * a.times[0];
+                store[(q & 1) * ROW + i * 16 + (q >> 1) * 8] = sum[i][n][q] * times;
         __syncwarp();
 #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             int to = __shfl_sync(0xffffffffu, use[n / 4], n % 4 * 8 + r + row);
             float4 v = *reinterpret_cast<const float4 *>(load + r * ROW);
-            if (n * 8 + r + row < count) *reinterpret_cast<float4 *>(y + to * a.N) = v;
+            if (n * 8 + r + row < count) *reinterpret_cast<float4 *>(y + to * N) = v;
         }
     }
 }
@@ -325,20 +402,25 @@ __device__ static inline void moe_wide_compute(const moe_wide_shared &s, const m
         const int4 tile = s.tile[at.stage];
         const int begin = tile.y, count = tile.z, group = tile.w;
         if (count == 0) break;
+        const bool is_shared = tile.x == MOE_WIDE_SHARED;
         int use[MOE_WIDE_ROWS / 32];
         if (!IS_PAIR) {
 #pragma unroll
-            for (int j = 0; j < MOE_WIDE_ROWS / 32; j++)
-                use[j] = lane + 32 * j < count ? a.y_row[begin + lane + 32 * j] : 0;
+            for (int j = 0; j < MOE_WIDE_ROWS / 32; j++) {
+                use[j] = begin + lane + 32 * j;
+                if (!is_shared) use[j] = lane + 32 * j < count ? a.y_row[use[j]] : 0;
+            }
         }
         float acc[2][S::SUMS] = {}; /* chains start from zero */
-        moe_wide_products<IS_PAIR>(acc, s, at, n_stages, count);
+        moe_wide_products<IS_PAIR>(acc, s, at, n_stages, count,
+                                   IS_PAIR && is_shared ? a.slice_stages : 0);
+        const moe_wide_rows &rows = is_shared ? a.shared : a.experts;
         float(&sum)[2][S::NT][4] = reinterpret_cast<float(&)[2][S::NT][4]>(acc);
         if (IS_PAIR) {
-            moe_wide_leave_act(sum[0], sum[1], a, group * (S::BLOCKS / 2) + warp, begin, count,
-                               own);
+            moe_wide_leave_act(sum[0], sum[1], rows, a.N, group * (S::BLOCKS / 2) + warp, begin,
+                               count, own);
         } else if ((group * S::BLOCKS + 2 * warp) * PICK_BRICK_N < a.N) {
-            moe_wide_leave_products(sum, a, group * S::BLOCKS + 2 * warp, count, use, own);
+            moe_wide_leave_products(sum, rows, a.N, group * S::BLOCKS + 2 * warp, count, use, own);
         }
     }
 }
@@ -346,10 +428,12 @@ __device__ static inline void moe_wide_compute(const moe_wide_shared &s, const m
 
 /* moe_wide_kernel: all tiles of the experts, 256 outputs (half of them up's with IS_PAIR) each.
  *
- * Does     gate, up and act of moe_ffn_args' experts with IS_PAIR; else down's products
+ * Does     gate, up and act of moe_ffn_args' experts with IS_PAIR; else down's products; and the
+ *          shared expert's, as tiles of rows like any other
  * Grid     a block a processor; block 384: warps 0 to 7 compute, 8 to 11 copy
  * Shared   stages of two bricks of 16 output blocks and of the rows of x
- * Needs    see moe_wide_can; map, map_up over bricks: rows of 16 outputs' bricks, boxes of two
+ * Needs    see moe_wide_can, moe_wide_can_share; a shared tile whose weight has several slices
+ *          fills half the columns at most, as their sums take the others
  * Moves    each weight byte once per tile of rows; rows of x once per 256 outputs
  * Numbers  linear_tile_kernel's, bit for bit
  * Why      A tile's products take as long as filling a pipeline and storing what comes of them:
@@ -358,8 +442,7 @@ __device__ static inline void moe_wide_compute(const moe_wide_shared &s, const m
 template <bool IS_PAIR>
 __global__ void __launch_bounds__(moe_wide_shape::THREADS, 1)
     moe_wide_kernel(const __grid_constant__ moe_wide_args a,
-                    const __grid_constant__ CUtensorMap map,
-                    const __grid_constant__ CUtensorMap map_up)
+                    const __grid_constant__ moe_wide_maps maps)
 {
 #if WGMMA_ON
     extern __shared__ uint8_t shared_raw[];
@@ -368,7 +451,7 @@ __global__ void __launch_bounds__(moe_wide_shape::THREADS, 1)
     launch_wait();
     if (threadIdx.x >= moe_wide_shape::COMPUTE) {
         wgmma_fewer_registers<40>();
-        moe_wide_copy<IS_PAIR>(s, a, &map, &map_up);
+        moe_wide_copy<IS_PAIR>(s, a, maps);
     } else {
         wgmma_more_registers<232>();
         moe_wide_compute<IS_PAIR>(s, a);

@@ -19,12 +19,21 @@ typedef struct {
 
 /* Whether the three weights of experts, and rows of x at `x`, are what these kernels take. */
 bool moe_wide_can(const cuda_backend *cb, const moe_ffn_args *a, const bf16 *x);
-/* act [sorted rows, F] = silu(x gate^T) (x up^T), sorted row i from row x_row[i] of x. */
+/* The shared expert's rows, as a guest of the same launches. */
+typedef struct {
+    int T;
+    bf16 *act;      /* [T, F] */
+    float *product; /* [T, E] */
+} moe_wide_extra;
+/* Whether its weights, of experts that moe_wide_can take, can be. */
+bool moe_wide_can_share(const moe_ffn_args *a);
+/* act [sorted rows, F] = silu(x gate^T) (x up^T), sorted row i from row x_row[i] of x; and
+ * shared's act (NULL: none). */
 status moe_wide_gate_up(cuda_backend *cb, const moe_ffn_args *a, const moe_wide_tiles *t,
-                        const bf16 *x, const int *x_row, bf16 *act);
-/* product f32 [uses, E] = act down^T, sorted row i to row use[i]. */
+                        const bf16 *x, const int *x_row, bf16 *act, const moe_wide_extra *shared);
+/* product f32 [uses, E] = act down^T, sorted row i to row use[i]; and shared's. */
 status moe_wide_down(cuda_backend *cb, const moe_ffn_args *a, const moe_wide_tiles *t,
-                     const bf16 *act, const int *use, float *product);
+                     const bf16 *act, const int *use, float *product, const moe_wide_extra *shared);
 /* Shared memory of the kernels; once, at open. */
 status moe_wide_open(cuda_backend *cb);
 

@@ -110,6 +110,43 @@ __global__ void __launch_bounds__(norm_shape<THREADS>::OWN *NORM_EACH)
     *reinterpret_cast<uint2 *>(y + t * E + i) = r;
 }
 
+/* rmsnorm_experts_kernel: the same for many rows, a block a row as there are enough of them.
+ *
+ * Does     h += the experts' sum, then ops.h:rmsnorm_args of h
+ * Grid     (T); block THREADS of rmsnorm_kernel
+ * Needs    as rmsnorm_waiting_kernel; slices 0
+ * Moves    each product once, h twice, w once, writes y
+ * Numbers  rmsnorm_kernel's, bit for bit */
+template <int THREADS>
+__global__ void __launch_bounds__(THREADS)
+    rmsnorm_experts_kernel(waiting_sums s, const float *w, bf16 *y, float eps, int E)
+{
+    __shared__ float shared[THREADS / 32];
+    launch_join();
+    int64_t t = blockIdx.x;
+    float4 v[NORM_EACH];
+    float sum = 0.0f;
+#pragma unroll
+    for (int j = 0; j < NORM_EACH; j++) {
+        int i = threadIdx.x * 4 + j * THREADS * 4;
+        if (i >= E) break;
+        v[j] = waiting_add(s, t, i);
+        *reinterpret_cast<float4 *>(s.h + t * E + i) = v[j];
+        sum += (v[j].x * v[j].x + v[j].y * v[j].y) + (v[j].z * v[j].z + v[j].w * v[j].w);
+    }
+    sum = block_sum<THREADS / 32>(sum, shared);
+    float scale = __frsqrt_rn(sum / static_cast<float>(E) + eps);
+#pragma unroll
+    for (int j = 0; j < NORM_EACH; j++) {
+        int i = threadIdx.x * 4 + j * THREADS * 4;
+        if (i >= E) break;
+        float4 u = waiting_four(w + i);
+        uint2 r = {pack_bf16(v[j].x * scale * u.x, v[j].y * scale * u.y),
+                   pack_bf16(v[j].z * scale * u.z, v[j].w * scale * u.w)};
+        *reinterpret_cast<uint2 *>(y + t * E + i) = r;
+    }
+}
+
 template <int THREADS>
 static cudaError_t norm_launch_waiting(cuda_backend *cb, const rmsnorm_args *a)
 {
@@ -117,6 +154,10 @@ static cudaError_t norm_launch_waiting(cuda_backend *cb, const rmsnorm_args *a)
     waiting_sums s = cb->waiting.sums;
     cb->waiting.sums.h = nullptr;
     const float *w = buf_of<float>(a->w);
+    if (s.T > WAITING_ROWS) {
+        return launch_early(true, rmsnorm_experts_kernel<THREADS>, dim3(a->T), THREADS, 0,
+                            cb->stream, s, w, buf_of<bf16>(a->y), a->eps, static_cast<int>(a->E));
+    }
     return launch_clusters(rmsnorm_waiting_kernel<THREADS>, dim3(BLOCKS, a->T), BLOCKS,
                            OWN * div_up<int>(a->E, 4 * THREADS), cb->stream, s, w,
                            buf_of<bf16>(a->y), a->eps, static_cast<int>(a->E));

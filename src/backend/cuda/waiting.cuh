@@ -6,7 +6,8 @@
  * in moe_ffn, which of up to 8 rows takes over the norm and the router too. The first of a pair
  * leaves a note here (and a linear its slices' sums in the scratch), the second takes it. Every
  * other op, copy and graph call settles first, so nobody sees the difference. The bits are the same
- * either way. What moe_ffn adds up in the end waits for the norm likewise.
+ * either way. What moe_ffn adds up in the end waits for the norm likewise, whatever the rows: the
+ * norm need not read what the sum wrote.
  */
 #ifndef RIPTIDE_BACKEND_CUDA_WAITING_CUH
 #define RIPTIDE_BACKEND_CUDA_WAITING_CUH
@@ -15,7 +16,7 @@
 #include "backend/cuda/cuda_priv.h"
 
 enum {
-    WAITING_ROWS = 32,  /* rows that may wait */
+    WAITING_ROWS = 32,  /* rows that may wait; of the experts' sums any number */
     WAITING_SLICES = 8, /* slices of their sums; products of a row that are loaded at once */
 };
 
