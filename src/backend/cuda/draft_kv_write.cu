@@ -65,7 +65,8 @@ extern "C" status cuda_draft_kv_write(backend *b, const draft_kv_write_args *a)
     p.T = a->rows.T, p.G = a->G, p.D = a->D, p.R = a->ring.R;
     int64_t warps = static_cast<int64_t>(p.T) * 2 * p.G;
     if (warps == 0) return cb->broken;
-    draft_kv_write_kernel<<<div_up<int64_t>(warps, HEAD_WARPS), 32 * HEAD_WARPS, 0, cb->stream>>>(
-        p);
-    return CUDA_LAUNCHED(cb);
+    dim3 grid(static_cast<unsigned>(div_up<int64_t>(warps, HEAD_WARPS)));
+    CUDA_TRY(cb, launch_early(cb->sm == 90, draft_kv_write_kernel, grid, 32 * HEAD_WARPS, 0,
+                              cb->stream, p));
+    return cb->broken;
 }
