@@ -108,6 +108,7 @@ typedef struct {
     status (*sample)(backend *b, const sample_args *a);
     status (*accept)(backend *b, const accept_args *a);
     status (*count_prompt)(backend *b, const count_prompt_args *a);
+    status (*mark)(backend *b, const mark_args *a);
 
     void (*close)(backend *b);
 } backend_ops;

@@ -414,6 +414,12 @@ typedef struct {
     int V;
 } count_prompt_args;
 
+/* The time, once all work before is done, in ns of a clock of the backend's own: for measuring, as
+ * a part of what a graph captures too. */
+typedef struct {
+    dev_buf at; /* u64 [1] out */
+} mark_args;
+
 #ifdef __cplusplus
 }
 #endif

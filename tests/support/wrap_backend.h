@@ -36,7 +36,8 @@
     X(draft_select)    \
     X(sample)          \
     X(accept)          \
-    X(count_prompt)
+    X(count_prompt)    \
+    X(mark)
 
 typedef struct {
     dev_buf dst, src;

@@ -245,6 +245,7 @@ static const backend_ops table = {
     .sample = cpu_sample,
     .accept = cpu_accept,
     .count_prompt = cpu_count_prompt,
+    .mark = cpu_mark,
     .close = cpu_close,
 };
 

@@ -124,5 +124,6 @@ status cpu_draft_select(backend *b, const draft_select_args *a);
 status cpu_sample(backend *b, const sample_args *a);
 status cpu_accept(backend *b, const accept_args *a);
 status cpu_count_prompt(backend *b, const count_prompt_args *a);
+status cpu_mark(backend *b, const mark_args *a);
 
 #endif

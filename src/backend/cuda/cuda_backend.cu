@@ -134,6 +134,7 @@ static backend_ops make_table(void)
     t.sample = settled<cuda_sample, sample_args>;
     t.accept = settled<cuda_accept, accept_args>;
     t.count_prompt = settled<cuda_count_prompt, count_prompt_args>;
+    t.mark = settled<cuda_mark, mark_args>;
     t.close = cuda_close;
     return t;
 }

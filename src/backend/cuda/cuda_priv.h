@@ -201,6 +201,7 @@ status cuda_draft_select(backend *b, const draft_select_args *a);
 status cuda_sample(backend *b, const sample_args *a);
 status cuda_accept(backend *b, const accept_args *a);
 status cuda_count_prompt(backend *b, const count_prompt_args *a);
+status cuda_mark(backend *b, const mark_args *a);
 
 /* block_linear.cu: the same for weights of any kind, GGUF's block types among them. */
 status cuda_any_linear(backend *b, const linear_args *a);

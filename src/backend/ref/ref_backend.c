@@ -221,6 +221,7 @@ static const backend_ops table = {
     .sample = ref_sample,
     .accept = ref_accept,
     .count_prompt = ref_count_prompt,
+    .mark = ref_mark,
     .close = ref_close,
 };
 

@@ -136,5 +136,6 @@ status ref_draft_select(backend *b, const draft_select_args *a);
 status ref_sample(backend *b, const sample_args *a);
 status ref_accept(backend *b, const accept_args *a);
 status ref_count_prompt(backend *b, const count_prompt_args *a);
+status ref_mark(backend *b, const mark_args *a);
 
 #endif
