@@ -189,8 +189,8 @@ cost cost_moe_ffn(const backend *b, const moe_ffn_args *a, const cost_rows *r)
 
 cost cost_draft_kv_write(const backend *b, const draft_kv_write_args *a)
 {
-    int64_t n = (int64_t)a->rows.T * a->G * a->D;
-    return (cost){4 * n * act_bytes(b) + ((int64_t)a->rows.T + 1) * a->D * F32_BYTES,
+    int64_t n = (int64_t)a->n_layers * a->rows.T * a->G * a->D;
+    return (cost){4 * n * act_bytes(b) + ((int64_t)a->rows.T + a->n_layers) * a->D * F32_BYTES,
                   n * (NORM_OPS + ROTATE_OPS)};
 }
 

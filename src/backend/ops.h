@@ -21,11 +21,12 @@ extern "C" {
 typedef struct dev_weight dev_weight;
 
 enum {
-    OPS_BLOCK = 64,      /* positions of a KV block */
-    OPS_PARTS_MAX = 4,   /* weights that share one linear call */
-    OPS_TOPK_MAX = 16,   /* draft candidates a position */
-    OPS_ROWS_MAX = 16,   /* verify rows a lane */
-    OPS_BIAS_MAX = 1024, /* logit_bias entries a lane */
+    OPS_BLOCK = 64,                    /* positions of a KV block */
+    OPS_PARTS_MAX = 12,                /* weights that share one linear call */
+    OPS_RINGS_MAX = OPS_PARTS_MAX / 2, /* layers of a draft whose context shares one call */
+    OPS_TOPK_MAX = 16,                 /* draft candidates a position */
+    OPS_ROWS_MAX = 16,                 /* verify rows a lane */
+    OPS_BIAS_MAX = 1024,               /* logit_bias entries a lane */
     OPS_TOP_LOGPROBS = 20,
 };
 
@@ -248,14 +249,18 @@ typedef struct {
     int R;
 } draft_ring;
 
-/* Context K, V (model-spec C4): k <- rope(rmsnorm(k; k_norm)) over all D dims, pairs (j, j+D/2);
- * row t of lane l is stored at row_pos[t] % R when its index in the lane is below n_commit[l]
- * (all rows when n_commit is empty) and when it is among the lane's last R stored rows. */
+/* Context K, V (model-spec C4) of some layers: k <- rope(rmsnorm(k; k_norm)) over all D dims, pairs
+ * (j, j+D/2); row t of lane l is stored at row_pos[t] % R when its index in the lane is below
+ * n_commit[l] (all rows when n_commit is empty) and when it is among the lane's last R stored rows.
+ */
 typedef struct {
-    dev_buf k, v;   /* act [T, G, D] */
-    dev_buf k_norm; /* f32 [D] */
-    dev_buf cs;     /* f32 [T, D/2, 2] */
-    draft_ring ring;
+    struct {
+        dev_buf k, v;   /* act [T, G, D] */
+        dev_buf k_norm; /* f32 [D] */
+        draft_ring ring;
+    } layer[OPS_RINGS_MAX];
+    int n_layers;
+    dev_buf cs; /* f32 [T, D/2, 2] */
     ops_rows rows;
     dev_buf n_commit; /* i32 [L], or empty */
     float eps;

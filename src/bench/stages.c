@@ -101,9 +101,9 @@ static int64_t count_experts(backend *b, const moe_ffn_args *a)
 
 static const char *linear_role(const linear_args *a)
 {
+    if (now.phase == PHASE_CONTEXT && a->n_parts > 1) return "k/v";
     if (a->n_parts == 4) return "gdn in";
     if (a->n_parts == 3) return "q/k/v";
-    if (a->n_parts == 2) return "k/v";
     if (strcmp(now.before, "attn") == 0 || strcmp(now.before, "draft_attn") == 0) return "attn out";
     if (strcmp(now.before, "gdn_scan") == 0) return "gdn out";
     if (strcmp(now.before, "linear_swiglu") == 0) return "ffn down";

@@ -224,29 +224,46 @@ static status rotate_table(draft *d, dev_buf pos, int T, dev_buf cs)
                                                             .f32_angles = true});
 }
 
-status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_commit)
+/* Context of n layers from layer `first` on. */
+static status write_context(draft *d, int first, int n, const ops_rows *rows, dev_buf n_commit)
 {
     const arch_draft *a = &d->arch;
+    int64_t each = (int64_t)rows->T * a->G * a->D * dtype_bits(d->be->act) / 8;
+    linear_args in = {.x = d->c, .T = rows->T, .n_parts = 2 * n};
+    draft_kv_write_args out = {.n_layers = n,
+                               .cs = d->ctx_cs,
+                               .rows = *rows,
+                               .n_commit = n_commit,
+                               .eps = a->rms_eps,
+                               .G = a->G,
+                               .D = a->D};
+    for (int i = 0; i < n; i++) {
+        const draft_layer *w = &d->layers[first + i];
+        out.layer[i].k = dev_buf_at(d->ctx_k, i * each);
+        out.layer[i].v = dev_buf_at(d->ctx_v, i * each);
+        out.layer[i].k_norm = w->k_norm;
+        out.layer[i].ring = w->ring;
+        in.part[2 * i].w = &w->k;
+        in.part[2 * i].y = out.layer[i].k;
+        in.part[2 * i + 1].w = &w->v;
+        in.part[2 * i + 1].y = out.layer[i].v;
+        in.part[2 * i].out = in.part[2 * i + 1].out = LINEAR_ACT;
+    }
+    TRY(d->be->ops->linear(d->be, &in));
+    return d->be->ops->draft_kv_write(d->be, &out);
+}
+
+status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_commit)
+{
     TRY(project(d, taps, rows->T, &d->fc, d->c32, LINEAR_F32));
     TRY(normalise(d, d->c32, d->hidden_norm, d->c, rows->T));
     TRY(rotate_table(d, rows->row_pos, rows->T, d->ctx_cs));
-    for (int i = 0; i < d->n_layers; i++) {
-        const draft_layer *w = &d->layers[i];
-        TRY(d->be->ops->linear(d->be, &(linear_args){.x = d->c,
-                                                     .T = rows->T,
-                                                     .n_parts = 2,
-                                                     .part = {{&w->k, d->ctx_k, LINEAR_ACT},
-                                                              {&w->v, d->ctx_v, LINEAR_ACT}}}));
-        TRY(d->be->ops->draft_kv_write(d->be, &(draft_kv_write_args){.k = d->ctx_k,
-                                                                     .v = d->ctx_v,
-                                                                     .k_norm = w->k_norm,
-                                                                     .cs = d->ctx_cs,
-                                                                     .ring = w->ring,
-                                                                     .rows = *rows,
-                                                                     .n_commit = n_commit,
-                                                                     .eps = a->rms_eps,
-                                                                     .G = a->G,
-                                                                     .D = a->D}));
+    /* A cycle's few rows of all layers fit where a prompt's of one layer do. */
+    int at_once = rows->T > 0 ? d->opt.max_rows / rows->T : 1;
+    if (at_once > OPS_RINGS_MAX) at_once = OPS_RINGS_MAX;
+    for (int i = 0; i < d->n_layers; i += at_once) {
+        int n = d->n_layers - i < at_once ? d->n_layers - i : at_once;
+        TRY(write_context(d, i, n, rows, n_commit));
     }
     return ERR_OK;
 }

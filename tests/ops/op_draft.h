@@ -6,17 +6,27 @@
 
 /* ---- draft_kv_write ----------------------------------------------------------------------- */
 
-enum { RING_K_IN = OP_ROWS_N, RING_V_IN, RING_K_NORM, RING_CS, RING_COMMIT, RING_K, RING_V };
+enum {
+    RING_K_IN = OP_ROWS_N,
+    RING_V_IN,
+    RING_K_NORM,
+    RING_CS,
+    RING_COMMIT,
+    RING_K,
+    RING_V,
+    RING_K_2,
+    RING_V_2
+};
 
 static inline status ring_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
 {
     (void)w;
     const ring_case *p = c->param;
-    draft_kv_write_args a = {.k = d[RING_K_IN],
-                             .v = d[RING_V_IN],
-                             .k_norm = d[RING_K_NORM],
+    dev_buf k = d[RING_K_IN], v = d[RING_V_IN], k_norm = d[RING_K_NORM];
+    draft_kv_write_args a = {.layer = {{k, v, k_norm, {d[RING_K], d[RING_V], p->R}},
+                                       {v, k, k_norm, {d[RING_K_2], d[RING_V_2], p->R + 1}}},
+                             .n_layers = 2,
                              .cs = d[RING_CS],
-                             .ring = {d[RING_K], d[RING_V], p->R},
                              .rows = op_rows(c, 0, d),
                              .n_commit = d[RING_COMMIT],
                              .eps = 1e-6f,
@@ -42,6 +52,10 @@ static inline void ring_build(op_call *c, int i, const op_lanes *lanes)
     }
     op_add_noise(c, "ring k", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * p->R * p->D, 1, 0);
     op_add_noise(c, "ring v", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * p->R * p->D, 1, 0);
+    op_add_noise(c, "ring k 2", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * (p->R + 1) * p->D, 1,
+                 0);
+    op_add_noise(c, "ring v 2", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * (p->R + 1) * p->D, 1,
+                 0);
     for (int64_t t = 0; t < c->lanes[0].T; t++) {
         read_angles(op_f32(c, RING_CS) + t * p->D, 1e7, op_i32(c, OP_ROW_POS)[t], p->D / 2);
     }
@@ -52,12 +66,13 @@ static inline void ring_build(op_call *c, int i, const op_lanes *lanes)
     }
 }
 
-/* Later positions overwrite earlier ones that share their place. */
-static inline void ring_read(op_call *c)
+/* One layer: from which rows into which rings, of R places. Later positions overwrite earlier ones
+ * that share their place. */
+static inline void ring_read_layer(op_call *c, int k_in, int v_in, int ring_k, int R)
 {
     const ring_case *p = c->param;
-    int D = p->D;
-    for (int k = RING_K; k <= RING_V; k++) {
+    int D = p->D, ring_v = ring_k + 1;
+    for (int k = ring_k; k <= ring_v; k++) {
         for (int64_t i = 0; i < c->buf[k].n; i++) c->buf[k].want[i] = (double)op_f32(c, k)[i];
     }
     for (int64_t t = 0; t < c->lanes[0].T; t++) {
@@ -65,16 +80,23 @@ static inline void ring_read(op_call *c)
         if (l < 0 || (p->has_commit && index >= op_i32(c, RING_COMMIT)[l])) continue;
         const op_lane *lane = &c->lanes[0].lane[l];
         for (int g = 0; g < p->G; g++) {
-            int64_t to = ((int64_t)(lane->slot * p->G + g) * p->R + (lane->start + index) % p->R) *
-                         D;
+            int64_t to = ((int64_t)(lane->slot * p->G + g) * R + (lane->start + index) % R) * D;
+            int64_t from = (t * p->G + g) * D;
             for (int d = 0; d < D; d++) {
-                c->buf[RING_K].want[to + d] = (double)op_f32(c, RING_K_IN)[(t * p->G + g) * D + d];
-                c->buf[RING_V].want[to + d] = (double)op_f32(c, RING_V_IN)[(t * p->G + g) * D + d];
+                c->buf[ring_k].want[to + d] = (double)op_f32(c, k_in)[from + d];
+                c->buf[ring_v].want[to + d] = (double)op_f32(c, v_in)[from + d];
             }
-            read_rmsnorm(c->buf[RING_K].want + to, op_f32(c, RING_K_NORM), 1e-6, D);
-            read_rotate(c->buf[RING_K].want + to, op_f32(c, RING_CS) + t * D, D / 2);
+            read_rmsnorm(c->buf[ring_k].want + to, op_f32(c, RING_K_NORM), 1e-6, D);
+            read_rotate(c->buf[ring_k].want + to, op_f32(c, RING_CS) + t * D, D / 2);
         }
     }
+}
+
+static inline void ring_read(op_call *c)
+{
+    const ring_case *p = c->param;
+    ring_read_layer(c, RING_K_IN, RING_V_IN, RING_K, p->R);
+    ring_read_layer(c, RING_V_IN, RING_K_IN, RING_K_2, p->R + 1);
 }
 
 /* ---- draft_attn_prep ---------------------------------------------------------------------- */
