@@ -217,6 +217,14 @@ cost cost_draft_conv(const backend *b, const draft_conv_args *a)
                   n * (a->adds ? 7 : 6)};
 }
 
+cost cost_draft_enter(const backend *b, const draft_enter_args *a)
+{
+    int64_t n = (int64_t)a->L * a->B * a->E;
+    return (cost){a->kernel->n_bytes + n * (F32_BYTES + 2 * act_bytes(b)) +
+                      n / a->group * 4 * act_bytes(b) + 3 * (int64_t)a->E * F32_BYTES,
+                  n * (NORM_OPS + 6) + 2 * n * a->kernel->N};
+}
+
 cost cost_topk(const backend *b, const topk_args *a)
 {
     (void)b;

@@ -110,7 +110,7 @@ static const char *linear_role(const linear_args *a)
     if (a->part[0].w->N == now.pass.V) return "head";
     if (now.phase == PHASE_TARGET) return "router";
     if (now.phase == PHASE_CONTEXT) return "fc";
-    return strcmp(now.before, "head") == 0 ? "selector" : "conv kernel";
+    return "selector";
 }
 
 static void linear_detail(const linear_args *a, char *out, size_t cap)
@@ -159,6 +159,7 @@ WRAP(draft_kv_write, cost_draft_kv_write(b, a))
 WRAP(draft_attn_prep, cost_draft_attn_prep(b, a))
 WRAP(draft_attn, cost_draft_attn(b, a, &(cost_rows){draft_rows(a).n_seen, draft_rows(a).n_read, 0}))
 WRAP(draft_conv, cost_draft_conv(b, a))
+WRAP(draft_enter, cost_draft_enter(b, a))
 WRAP(topk, cost_topk(b, a))
 WRAP(draft_select, cost_draft_select(b, a))
 WRAP(sample, cost_sample(b, a))
@@ -243,7 +244,8 @@ void stages_begin(backend *b, stage_table *out)
     SET(embed), SET(rmsnorm), SET(linear), SET(linear_swiglu), SET(gather_rows), SET(tap_store);
     SET(rope_table), SET(attn_prep), SET(attn), SET(gdn_prep), SET(gdn_scan), SET(gdn_commit);
     SET(moe_route), SET(moe_ffn), SET(draft_kv_write), SET(draft_attn_prep), SET(draft_attn);
-    SET(draft_conv), SET(topk), SET(draft_select), SET(sample), SET(accept), SET(count_prompt);
+    SET(draft_conv), SET(draft_enter), SET(topk), SET(draft_select), SET(sample), SET(accept),
+        SET(count_prompt);
 #undef SET
     b->ops = w;
 }

@@ -268,23 +268,23 @@ status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_com
     return ERR_OK;
 }
 
-/* Side 0 of a convolution wrap: the sublayer's input from the normed rows (E3). */
-static status enter_wrap(draft *d, const draft_conv_weights *c, int L, dev_buf *input)
+/* Norm and side 0 of a convolution wrap: the sublayer's input (E3). */
+static status enter_wrap(draft *d, dev_buf norm, const draft_conv_weights *c, int L, dev_buf *input)
 {
-    *input = d->x;
-    if (!d->arch.is_v2) return ERR_OK;
-    int M = L * d->arch.block;
-    TRY(project(d, d->x, M, &c->kernel, d->delta, LINEAR_ACT));
-    *input = d->u;
-    return d->be->ops->draft_conv(d->be, &(draft_conv_args){.u = d->x,
-                                                            .delta = d->delta,
-                                                            .base = c->base,
-                                                            .y = d->u,
-                                                            .L = L,
-                                                            .B = d->arch.block,
-                                                            .E = d->arch.E,
-                                                            .group = d->arch.conv_group,
-                                                            .side = 0});
+    *input = d->arch.is_v2 ? d->u : d->x;
+    if (!d->arch.is_v2) return normalise(d, d->h, norm, d->x, L * d->arch.block);
+    return d->be->ops->draft_enter(d->be, &(draft_enter_args){.h = d->h,
+                                                              .norm = norm,
+                                                              .kernel = &c->kernel,
+                                                              .base = c->base,
+                                                              .x = d->x,
+                                                              .delta = d->delta,
+                                                              .y = d->u,
+                                                              .eps = d->arch.rms_eps,
+                                                              .L = L,
+                                                              .B = d->arch.block,
+                                                              .E = d->arch.E,
+                                                              .group = d->arch.conv_group});
 }
 
 /* The sublayer's last projection, side 1 of the wrap, and the residual. */
@@ -312,8 +312,7 @@ static status run_attention(draft *d, const draft_layer *w, int layer, const dra
     const backend_ops *op = d->be->ops;
     int M = r->L * a->block;
     dev_buf input;
-    TRY(normalise(d, d->h, w->in_norm, d->x, M));
-    TRY(enter_wrap(d, &w->attn_conv, r->L, &input));
+    TRY(enter_wrap(d, w->in_norm, &w->attn_conv, r->L, &input));
     TRY(op->linear(d->be, &(linear_args){.x = input,
                                          .T = M,
                                          .n_parts = 3,
@@ -354,8 +353,7 @@ static status run_mlp(draft *d, const draft_layer *w, int L)
 {
     int M = L * d->arch.block;
     dev_buf input;
-    TRY(normalise(d, d->h, w->post_norm, d->x, M));
-    TRY(enter_wrap(d, &w->mlp_conv, L, &input));
+    TRY(enter_wrap(d, w->post_norm, &w->mlp_conv, L, &input));
     TRY(d->be->ops->linear_swiglu(
         d->be,
         &(linear_swiglu_args){.x = input, .gate = &w->gate, .up = &w->up, .y = d->f, .T = M}));

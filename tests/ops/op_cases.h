@@ -233,6 +233,15 @@ static const conv_case conv_cases[] = {
 };
 
 typedef struct {
+    int L, B, E, group;
+    op_format format;
+} enter_case;
+static const enter_case enter_cases[] = {
+    {1, 8, 2048, 16, Q(4, 64)}, {2, 3, 5120, 16, Q(4, 64)}, {1, 5, 384, 16, Q(4, 64)},
+    {3, 7, 256, 8, W_BF16},     {1, 8, 96, 32, W_F32},
+};
+
+typedef struct {
     int M, V, k;
     float scale, softcap;
     bool has_ties;

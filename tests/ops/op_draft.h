@@ -322,6 +322,74 @@ static inline void conv_read(op_call *c)
     }
 }
 
+/* ---- draft_enter -------------------------------------------------------------------------- */
+
+enum { ENTER_H = OP_ROWS_N, ENTER_NORM, ENTER_BASE, ENTER_X, ENTER_DELTA, ENTER_Y };
+
+static inline status enter_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
+{
+    const enter_case *p = c->param;
+    draft_enter_args a = {.h = d[ENTER_H],
+                          .norm = d[ENTER_NORM],
+                          .kernel = &w[0],
+                          .base = d[ENTER_BASE],
+                          .x = d[ENTER_X],
+                          .delta = d[ENTER_DELTA],
+                          .y = d[ENTER_Y],
+                          .eps = 1e-6f,
+                          .L = c->lanes[0].L,
+                          .B = p->B,
+                          .E = p->E,
+                          .group = p->group};
+    return b->ops->draft_enter(b, &a);
+}
+
+static inline void enter_build(op_call *c, int i, const op_lanes *lanes)
+{
+    const enter_case *p = c->param = &enter_cases[i];
+    op_lanes own = op_lanes_blocks(p->L, p->B, NULL);
+    c->run = enter_run;
+    op_add_rows(c, 0, lanes ? lanes : &own);
+    op_add_noise(c, "h", OP_IN, OP_F32, OP_ROW, 0, p->E, 2, 0);
+    op_add_noise(c, "norm", OP_IN, OP_F32, OP_WHOLE, 0, p->E, 0.3, 1);
+    op_add_noise(c, "base", OP_IN, OP_F32, OP_WHOLE, 0, 4 * (int64_t)p->E, 0.5, 0.3);
+    op_add_noise(c, "x", OP_OUT, OP_ACT, OP_ROW, 0, p->E, 1, 0);
+    op_add_noise(c, "delta", OP_OUT, OP_ACT, OP_ROW, 0, 4 * p->E / p->group, 1, 0);
+    op_add_noise(c, "y", OP_OUT, OP_ACT, OP_ROW, 0, p->E, 1, 0);
+    op_add_weight(c, WEIGHT_LINEAR, p->format, 0, 4 * p->E / p->group, p->E, false);
+    if (p->format.type == DTYPE_AFFINE) {
+        op_loosen(c, ENTER_DELTA, 1.2e-2);
+        op_loosen(c, ENTER_Y, 1.2e-2);
+    }
+}
+
+static inline void enter_read(op_call *c)
+{
+    const enter_case *p = c->param;
+    int E = p->E, N = 4 * E / p->group, n_groups = E / p->group;
+    double *x = read_doubles(c, ENTER_H), *w = read_matrix(c, &c->weight[0], 0);
+    double *delta = c->buf[ENTER_DELTA].want;
+    memcpy(c->buf[ENTER_X].want, x, (size_t)c->buf[ENTER_X].n * sizeof *x);
+    x = c->buf[ENTER_X].want;
+    for (int64_t t = 0; t < c->lanes[0].T; t++) {
+        read_rmsnorm(x + t * E, op_f32(c, ENTER_NORM), 1e-6, E);
+        for (int n = 0; n < N; n++) {
+            delta[t * N + n] = 0;
+            for (int k = 0; k < E; k++) delta[t * N + n] += w[(int64_t)n * E + k] * x[t * E + k];
+        }
+    }
+    for (int64_t i = 0; i < c->buf[ENTER_Y].n; i++) {
+        int64_t t = i / E, ch = i % E;
+        double y = 0;
+        for (int tau = 0; tau < 2 && tau <= t % p->B; tau++) {
+            y += ((double)op_f32(c, ENTER_BASE)[(int64_t)tau * E + ch] +
+                  delta[(t * 4 + tau) * n_groups + ch / p->group]) *
+                 x[(t - tau) * E + ch];
+        }
+        c->buf[ENTER_Y].want[i] = y;
+    }
+}
+
 /* ---- topk --------------------------------------------------------------------------------- */
 
 enum { TOPK_LOGITS = OP_ROWS_N, TOPK_IDS, TOPK_VALS };
@@ -391,6 +459,7 @@ static const op_entry op_draft[] = {
     {"draft_attn_prep", N_CASES(draft_prep_cases), draft_prep_build, draft_prep_read, true, false},
     {"draft_attn", N_CASES(block_cases), block_build, block_read, false, true},
     {"draft_conv", N_CASES(conv_cases), conv_build, conv_read, false, true},
+    {"draft_enter", N_CASES(enter_cases), enter_build, enter_read, false, true},
     {"topk", N_CASES(topk_cases), topk_build, topk_read, true, false},
 };
 

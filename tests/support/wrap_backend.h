@@ -32,6 +32,7 @@
     X(draft_attn_prep) \
     X(draft_attn)      \
     X(draft_conv)      \
+    X(draft_enter)     \
     X(topk)            \
     X(draft_select)    \
     X(sample)          \

@@ -240,6 +240,7 @@ static const backend_ops table = {
     .draft_attn_prep = cpu_draft_attn_prep,
     .draft_attn = cpu_draft_attn,
     .draft_conv = cpu_draft_conv,
+    .draft_enter = cpu_draft_enter,
     .topk = cpu_topk,
     .draft_select = cpu_draft_select,
     .sample = cpu_sample,

@@ -216,6 +216,7 @@ static const backend_ops table = {
     .draft_attn_prep = ref_draft_attn_prep,
     .draft_attn = ref_draft_attn,
     .draft_conv = ref_draft_conv,
+    .draft_enter = ref_draft_enter,
     .topk = ref_topk,
     .draft_select = ref_draft_select,
     .sample = ref_sample,

@@ -157,3 +157,22 @@ status ref_draft_conv(backend *b, const draft_conv_args *a)
     }
     return ERR_OK;
 }
+
+status ref_draft_enter(backend *b, const draft_enter_args *a)
+{
+    int M = a->L * a->B;
+    TRY(ref_rmsnorm(
+        b, &(rmsnorm_args){.x = a->h, .w = a->norm, .y = a->x, .T = M, .E = a->E, .eps = a->eps}));
+    TRY(ref_linear(
+        b, &(linear_args){
+               .x = a->x, .T = M, .n_parts = 1, .part = {{a->kernel, a->delta, LINEAR_ACT}}}));
+    return ref_draft_conv(b, &(draft_conv_args){.u = a->x,
+                                                .delta = a->delta,
+                                                .base = a->base,
+                                                .y = a->y,
+                                                .L = a->L,
+                                                .B = a->B,
+                                                .E = a->E,
+                                                .group = a->group,
+                                                .side = 0});
+}
