@@ -104,6 +104,7 @@ typedef struct {
     status (*draft_attn)(backend *b, const draft_attn_args *a);
     status (*draft_conv)(backend *b, const draft_conv_args *a);
     status (*draft_enter)(backend *b, const draft_enter_args *a);
+    status (*draft_leave)(backend *b, const draft_leave_args *a);
     status (*topk)(backend *b, const topk_args *a);
     status (*draft_select)(backend *b, const draft_select_args *a);
     status (*sample)(backend *b, const sample_args *a);

@@ -225,6 +225,14 @@ cost cost_draft_enter(const backend *b, const draft_enter_args *a)
                   n * (NORM_OPS + 6) + 2 * n * a->kernel->N};
 }
 
+cost cost_draft_leave(const backend *b, const draft_leave_args *a)
+{
+    int64_t M = (int64_t)a->L * a->B, n = M * a->E;
+    return (cost){a->w->n_bytes + (M * a->w->K + n + n / a->group * 2) * act_bytes(b) +
+                      2 * (n + a->E) * F32_BYTES,
+                  2 * n * a->w->K + 7 * n};
+}
+
 cost cost_topk(const backend *b, const topk_args *a)
 {
     (void)b;

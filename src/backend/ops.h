@@ -321,6 +321,17 @@ typedef struct {
     int L, B, E, group;
 } draft_enter_args;
 
+/* The way out of it: u = x w^T, h += side 1 of the convolution of u. */
+typedef struct {
+    dev_buf x;           /* act [L*B, K] */
+    const dev_weight *w; /* [E, K] */
+    dev_buf delta;       /* act [L*B, 2, 2, E/group] */
+    dev_buf base;        /* f32 [2, 2, E] */
+    dev_buf u;           /* act [L*B, E] out */
+    dev_buf h;           /* f32 [L*B, E] in out */
+    int L, B, E, group;
+} draft_leave_args;
+
 /* The k largest of each row, descending, ties to the lower id; exact. Values after
  * x <- scale * x, then x <- softcap * tanh(x / softcap) when softcap > 0. */
 typedef struct {

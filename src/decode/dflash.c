@@ -293,17 +293,16 @@ static status leave_wrap(draft *d, const draft_conv_weights *c, int L, dev_buf x
 {
     int M = L * d->arch.block;
     if (!d->arch.is_v2) return project(d, x, M, w, d->h, LINEAR_ADD);
-    TRY(project(d, x, M, w, d->u, LINEAR_ACT));
-    return d->be->ops->draft_conv(d->be, &(draft_conv_args){.u = d->u,
-                                                            .delta = d->delta,
-                                                            .base = c->base,
-                                                            .h = d->h,
-                                                            .L = L,
-                                                            .B = d->arch.block,
-                                                            .E = d->arch.E,
-                                                            .group = d->arch.conv_group,
-                                                            .side = 1,
-                                                            .adds = true});
+    return d->be->ops->draft_leave(d->be, &(draft_leave_args){.x = x,
+                                                              .w = w,
+                                                              .delta = d->delta,
+                                                              .base = c->base,
+                                                              .u = d->u,
+                                                              .h = d->h,
+                                                              .L = L,
+                                                              .B = d->arch.block,
+                                                              .E = d->arch.E,
+                                                              .group = d->arch.conv_group});
 }
 
 static status run_attention(draft *d, const draft_layer *w, int layer, const draft_request *r)
@@ -380,8 +379,15 @@ status draft_propose(draft *d, const model *target, const draft_request *r)
         d->be,
         &(gather_rows_args){.x = d->h, .index = r->row_index, .y = d->fh, .M = M1, .E = a->E}));
     TRY(normalise(d, d->fh, d->norm, d->fx, M1));
-    TRY(project(d, d->fx, M1, model_head(target), d->logits, LINEAR_F32));
-    if (a->is_v2) TRY(project(d, d->fx, M1, &d->hid, d->r, LINEAR_ACT));
+    if (a->is_v2) /* the small one first: nobody waits for it then */
+        TRY(op->linear(d->be,
+                       &(linear_args){.x = d->fx,
+                                      .T = M1,
+                                      .n_parts = 2,
+                                      .part = {{&d->hid, d->r, LINEAR_ACT},
+                                               {model_head(target), d->logits, LINEAR_F32}}}));
+    else
+        TRY(project(d, d->fx, M1, model_head(target), d->logits, LINEAR_F32));
     TRY(op->topk(d->be, &(topk_args){.logits = d->logits,
                                      .ids = d->top_ids,
                                      .vals = d->top_vals,

@@ -390,6 +390,63 @@ static inline void enter_read(op_call *c)
     }
 }
 
+/* ---- draft_leave -------------------------------------------------------------------------- */
+
+enum { LEAVE_X = OP_ROWS_N, LEAVE_DELTA, LEAVE_BASE, LEAVE_U, LEAVE_H };
+
+static inline status leave_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
+{
+    const leave_case *p = c->param;
+    draft_leave_args a = {.x = d[LEAVE_X],
+                          .w = &w[0],
+                          .delta = d[LEAVE_DELTA],
+                          .base = d[LEAVE_BASE],
+                          .u = d[LEAVE_U],
+                          .h = d[LEAVE_H],
+                          .L = c->lanes[0].L,
+                          .B = p->B,
+                          .E = p->E,
+                          .group = p->group};
+    return b->ops->draft_leave(b, &a);
+}
+
+static inline void leave_build(op_call *c, int i, const op_lanes *lanes)
+{
+    const leave_case *p = c->param = &leave_cases[i];
+    op_lanes own = op_lanes_blocks(p->L, p->B, NULL);
+    c->run = leave_run;
+    op_add_rows(c, 0, lanes ? lanes : &own);
+    op_add_noise(c, "x", OP_IN, OP_ACT, OP_ROW, 0, p->K, 1, 0);
+    op_add_noise(c, "delta", OP_IN, OP_ACT, OP_ROW, 0, 4 * p->E / p->group, 0.5, 0);
+    op_add_noise(c, "base", OP_IN, OP_F32, OP_WHOLE, 0, 4 * (int64_t)p->E, 0.5, 0.3);
+    op_add_noise(c, "u", OP_IN, OP_ACT, OP_ROW, 0, p->E, 1, 0);
+    op_add_noise(c, "h", OP_INOUT, OP_F32, OP_ROW, 0, p->E, 0.5, 0);
+    op_add_weight(c, WEIGHT_LINEAR, p->format, 0, p->E, p->K, false);
+    if (p->format.type == DTYPE_AFFINE) op_loosen(c, LEAVE_H, 1.2e-2);
+}
+
+static inline void leave_read(op_call *c)
+{
+    const leave_case *p = c->param;
+    int E = p->E, n_groups = E / p->group;
+    int64_t T = c->lanes[0].T;
+    double *x = read_doubles(c, LEAVE_X), *w = read_matrix(c, &c->weight[0], 0);
+    double *u = op_new(c, T * E, sizeof *u);
+    for (int64_t i = 0; i < T * E; i++)
+        for (int k = 0; k < p->K; k++) u[i] += w[i % E * p->K + k] * x[i / E * p->K + k];
+    for (int64_t i = 0; i < T * E; i++) {
+        int64_t t = i / E, ch = i % E;
+        double y = (double)op_f32(c, LEAVE_H)[i];
+        for (int tau = 0; tau < 2 && tau <= t % p->B; tau++) {
+            int64_t k = 2 + tau;
+            y += ((double)op_f32(c, LEAVE_BASE)[k * E + ch] +
+                  (double)op_f32(c, LEAVE_DELTA)[(t * 4 + k) * n_groups + ch / p->group]) *
+                 u[(t - tau) * E + ch];
+        }
+        c->buf[LEAVE_H].want[i] = y;
+    }
+}
+
 /* ---- topk --------------------------------------------------------------------------------- */
 
 enum { TOPK_LOGITS = OP_ROWS_N, TOPK_IDS, TOPK_VALS };
@@ -460,6 +517,7 @@ static const op_entry op_draft[] = {
     {"draft_attn", N_CASES(block_cases), block_build, block_read, false, true},
     {"draft_conv", N_CASES(conv_cases), conv_build, conv_read, false, true},
     {"draft_enter", N_CASES(enter_cases), enter_build, enter_read, false, true},
+    {"draft_leave", N_CASES(leave_cases), leave_build, leave_read, false, true},
     {"topk", N_CASES(topk_cases), topk_build, topk_read, true, false},
 };
 

@@ -83,9 +83,13 @@ TEST(draft_enter)
 {
     op_check(&op_draft[4]);
 }
-TEST(topk)
+TEST(draft_leave)
 {
     op_check(&op_draft[5]);
+}
+TEST(topk)
+{
+    op_check(&op_draft[6]);
 }
 TEST(sample)
 {

@@ -33,6 +33,7 @@
     X(draft_attn)      \
     X(draft_conv)      \
     X(draft_enter)     \
+    X(draft_leave)     \
     X(topk)            \
     X(draft_select)    \
     X(sample)          \

@@ -241,6 +241,7 @@ static const backend_ops table = {
     .draft_attn = cpu_draft_attn,
     .draft_conv = cpu_draft_conv,
     .draft_enter = cpu_draft_enter,
+    .draft_leave = cpu_draft_leave,
     .topk = cpu_topk,
     .draft_select = cpu_draft_select,
     .sample = cpu_sample,

@@ -279,3 +279,20 @@ status cpu_draft_enter(backend *b, const draft_enter_args *a)
                                                 .group = a->group,
                                                 .side = 0});
 }
+
+status cpu_draft_leave(backend *b, const draft_leave_args *a)
+{
+    TRY(cpu_linear(
+        b, &(linear_args){
+               .x = a->x, .T = a->L * a->B, .n_parts = 1, .part = {{a->w, a->u, LINEAR_ACT}}}));
+    return cpu_draft_conv(b, &(draft_conv_args){.u = a->u,
+                                                .delta = a->delta,
+                                                .base = a->base,
+                                                .h = a->h,
+                                                .L = a->L,
+                                                .B = a->B,
+                                                .E = a->E,
+                                                .group = a->group,
+                                                .side = 1,
+                                                .adds = true});
+}

@@ -217,6 +217,7 @@ static const backend_ops table = {
     .draft_attn = ref_draft_attn,
     .draft_conv = ref_draft_conv,
     .draft_enter = ref_draft_enter,
+    .draft_leave = ref_draft_leave,
     .topk = ref_topk,
     .draft_select = ref_draft_select,
     .sample = ref_sample,

@@ -176,3 +176,20 @@ status ref_draft_enter(backend *b, const draft_enter_args *a)
                                                 .group = a->group,
                                                 .side = 0});
 }
+
+status ref_draft_leave(backend *b, const draft_leave_args *a)
+{
+    TRY(ref_linear(
+        b, &(linear_args){
+               .x = a->x, .T = a->L * a->B, .n_parts = 1, .part = {{a->w, a->u, LINEAR_ACT}}}));
+    return ref_draft_conv(b, &(draft_conv_args){.u = a->u,
+                                                .delta = a->delta,
+                                                .base = a->base,
+                                                .h = a->h,
+                                                .L = a->L,
+                                                .B = a->B,
+                                                .E = a->E,
+                                                .group = a->group,
+                                                .side = 1,
+                                                .adds = true});
+}
