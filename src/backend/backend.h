@@ -103,11 +103,14 @@ typedef struct {
     status (*draft_attn_prep)(backend *b, const draft_attn_prep_args *a);
     status (*draft_attn)(backend *b, const draft_attn_args *a);
     status (*draft_conv)(backend *b, const draft_conv_args *a);
+    status (*draft_enter)(backend *b, const draft_enter_args *a);
+    status (*draft_leave)(backend *b, const draft_leave_args *a);
     status (*topk)(backend *b, const topk_args *a);
     status (*draft_select)(backend *b, const draft_select_args *a);
     status (*sample)(backend *b, const sample_args *a);
     status (*accept)(backend *b, const accept_args *a);
     status (*count_prompt)(backend *b, const count_prompt_args *a);
+    status (*mark)(backend *b, const mark_args *a);
 
     void (*close)(backend *b);
 } backend_ops;

@@ -189,8 +189,8 @@ cost cost_moe_ffn(const backend *b, const moe_ffn_args *a, const cost_rows *r)
 
 cost cost_draft_kv_write(const backend *b, const draft_kv_write_args *a)
 {
-    int64_t n = (int64_t)a->rows.T * a->G * a->D;
-    return (cost){4 * n * act_bytes(b) + ((int64_t)a->rows.T + 1) * a->D * F32_BYTES,
+    int64_t n = (int64_t)a->n_layers * a->rows.T * a->G * a->D;
+    return (cost){4 * n * act_bytes(b) + ((int64_t)a->rows.T + a->n_layers) * a->D * F32_BYTES,
                   n * (NORM_OPS + ROTATE_OPS)};
 }
 
@@ -215,6 +215,22 @@ cost cost_draft_conv(const backend *b, const draft_conv_args *a)
     int64_t out = a->adds ? 2 * F32_BYTES : act_bytes(b);
     return (cost){(n + n_delta) * act_bytes(b) + n * out + 2 * (int64_t)a->E * F32_BYTES,
                   n * (a->adds ? 7 : 6)};
+}
+
+cost cost_draft_enter(const backend *b, const draft_enter_args *a)
+{
+    int64_t n = (int64_t)a->L * a->B * a->E;
+    return (cost){a->kernel->n_bytes + n * (F32_BYTES + 2 * act_bytes(b)) +
+                      n / a->group * 4 * act_bytes(b) + 3 * (int64_t)a->E * F32_BYTES,
+                  n * (NORM_OPS + 6) + 2 * n * a->kernel->N};
+}
+
+cost cost_draft_leave(const backend *b, const draft_leave_args *a)
+{
+    int64_t M = (int64_t)a->L * a->B, n = M * a->E;
+    return (cost){a->w->n_bytes + (M * a->w->K + n + n / a->group * 2) * act_bytes(b) +
+                      2 * (n + a->E) * F32_BYTES,
+                  2 * n * a->w->K + 7 * n};
 }
 
 cost cost_topk(const backend *b, const topk_args *a)

@@ -44,6 +44,8 @@ cost cost_draft_kv_write(const backend *b, const draft_kv_write_args *a);
 cost cost_draft_attn_prep(const backend *b, const draft_attn_prep_args *a);
 cost cost_draft_attn(const backend *b, const draft_attn_args *a, const cost_rows *r);
 cost cost_draft_conv(const backend *b, const draft_conv_args *a);
+cost cost_draft_enter(const backend *b, const draft_enter_args *a);
+cost cost_draft_leave(const backend *b, const draft_leave_args *a);
 cost cost_topk(const backend *b, const topk_args *a);
 cost cost_draft_select(const backend *b, const draft_select_args *a);
 cost cost_sample(const backend *b, const sample_args *a);

@@ -21,11 +21,12 @@ extern "C" {
 typedef struct dev_weight dev_weight;
 
 enum {
-    OPS_BLOCK = 64,      /* positions of a KV block */
-    OPS_PARTS_MAX = 4,   /* weights that share one linear call */
-    OPS_TOPK_MAX = 16,   /* draft candidates a position */
-    OPS_ROWS_MAX = 16,   /* verify rows a lane */
-    OPS_BIAS_MAX = 1024, /* logit_bias entries a lane */
+    OPS_BLOCK = 64,                    /* positions of a KV block */
+    OPS_PARTS_MAX = 12,                /* weights that share one linear call */
+    OPS_RINGS_MAX = OPS_PARTS_MAX / 2, /* layers of a draft whose context shares one call */
+    OPS_TOPK_MAX = 16,                 /* draft candidates a position */
+    OPS_ROWS_MAX = 16,                 /* verify rows a lane */
+    OPS_BIAS_MAX = 1024,               /* logit_bias entries a lane */
     OPS_TOP_LOGPROBS = 20,
 };
 
@@ -248,14 +249,18 @@ typedef struct {
     int R;
 } draft_ring;
 
-/* Context K, V (model-spec C4): k <- rope(rmsnorm(k; k_norm)) over all D dims, pairs (j, j+D/2);
- * row t of lane l is stored at row_pos[t] % R when its index in the lane is below n_commit[l]
- * (all rows when n_commit is empty) and when it is among the lane's last R stored rows. */
+/* Context K, V (model-spec C4) of some layers: k <- rope(rmsnorm(k; k_norm)) over all D dims, pairs
+ * (j, j+D/2); row t of lane l is stored at row_pos[t] % R when its index in the lane is below
+ * n_commit[l] (all rows when n_commit is empty) and when it is among the lane's last R stored rows.
+ */
 typedef struct {
-    dev_buf k, v;   /* act [T, G, D] */
-    dev_buf k_norm; /* f32 [D] */
-    dev_buf cs;     /* f32 [T, D/2, 2] */
-    draft_ring ring;
+    struct {
+        dev_buf k, v;   /* act [T, G, D] */
+        dev_buf k_norm; /* f32 [D] */
+        draft_ring ring;
+    } layer[OPS_RINGS_MAX];
+    int n_layers;
+    dev_buf cs; /* f32 [T, D/2, 2] */
     ops_rows rows;
     dev_buf n_commit; /* i32 [L], or empty */
     float eps;
@@ -301,6 +306,31 @@ typedef struct {
     int L, B, E, group, side;
     bool adds;
 } draft_conv_args;
+
+/* The way into a sublayer that a convolution wraps (model-spec E3): x = rmsnorm(h; norm),
+ * delta = x kernel^T, y = side 0 of the convolution of x. */
+typedef struct {
+    dev_buf h;                /* f32 [L*B, E] */
+    dev_buf norm;             /* f32 [E] */
+    const dev_weight *kernel; /* [4 E/group, E] */
+    dev_buf base;             /* f32 [2, 2, E] */
+    dev_buf x;                /* act [L*B, E] out */
+    dev_buf delta;            /* act [L*B, 2, 2, E/group] out */
+    dev_buf y;                /* act [L*B, E] out */
+    float eps;
+    int L, B, E, group;
+} draft_enter_args;
+
+/* The way out of it: u = x w^T, h += side 1 of the convolution of u. */
+typedef struct {
+    dev_buf x;           /* act [L*B, K] */
+    const dev_weight *w; /* [E, K] */
+    dev_buf delta;       /* act [L*B, 2, 2, E/group] */
+    dev_buf base;        /* f32 [2, 2, E] */
+    dev_buf u;           /* act [L*B, E] out */
+    dev_buf h;           /* f32 [L*B, E] in out */
+    int L, B, E, group;
+} draft_leave_args;
 
 /* The k largest of each row, descending, ties to the lower id; exact. Values after
  * x <- scale * x, then x <- softcap * tanh(x / softcap) when softcap > 0. */
@@ -413,6 +443,12 @@ typedef struct {
     dev_buf counts;
     int V;
 } count_prompt_args;
+
+/* The time, once all work before is done, in ns of a clock of the backend's own: for measuring, as
+ * a part of what a graph captures too. */
+typedef struct {
+    dev_buf at; /* u64 [1] out */
+} mark_args;
 
 #ifdef __cplusplus
 }

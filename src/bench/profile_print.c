@@ -1,6 +1,7 @@
 /* A profile as tables for people and as JSON. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "bench/profile_priv.h"
@@ -18,6 +19,17 @@ double profile_table_floor_ns(const peak *k, const stage_table *t)
     double sum = 0;
     for (int i = 0; i < t->n; i++) sum += profile_floor_ns(k, t->list[i].n_bytes, t->list[i].n_ops);
     return sum;
+}
+
+double profile_phase_floor_ms(const peak *k, const stage_table *t, const char *phase, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < t->n; i++) {
+        const stage *s = &t->list[i];
+        if (strncmp(s->name, phase, strlen(phase)) == 0)
+            sum += profile_floor_ns(k, s->n_bytes, s->n_ops);
+    }
+    return sum / n * 1e-6;
 }
 
 double profile_cycle_ms(const profile_context *x, const profile_decode *d)
@@ -109,6 +121,29 @@ void profile_print_prefill(const profile_context *x, const profile_prefill *f)
     print_sum(x, &f->stages, 1, f->n_timed == f->staged_rows ? f->ms : 0);
 }
 
+static void print_part(const char *name, double ms, double whole, double floor)
+{
+    printf("%s %.3f ms (%.1f%%", name, ms, 100 * ms / whole);
+    if (floor > 0) printf(", %.2f x its floor of %.3f ms", ms / floor, floor);
+    printf(")");
+}
+
+static void print_parts(const profile_context *x, const profile_decode *d)
+{
+    const profile_parts *p = &d->parts, *one = &d->single;
+    double draft = profile_phase_floor_ms(&x->peak, &d->stages, "draft ", d->n_staged);
+    double context = profile_phase_floor_ms(&x->peak, &d->stages, "context ", d->n_staged);
+    if (!d->has_parts) return;
+    print_part("  on one clock: draft", p->draft, p->whole, draft);
+    print_part(", context", p->context, p->whole, context);
+    print_part(", both", p->draft + p->context, p->whole, draft + context);
+    print_part(", target", p->target, p->whole, 0);
+    print_part(", the rest", p->sample, p->whole, 0);
+    printf("; whole %.3f ms\n  verify of %d rows a lane %.3f ms, of one %.3f ms: x %.3f\n",
+           p->whole, x->r->width + 1, p->target + p->sample, one->target + one->sample,
+           (p->target + p->sample) / (one->target + one->sample));
+}
+
 void profile_print_decode(const profile_context *x, const profile_decode *d)
 {
     printf("\ndecode, %d lanes, prompt %ld (context %ld): %.3f ms a cycle (mean %.3f of %d), "
@@ -116,6 +151,7 @@ void profile_print_decode(const profile_context *x, const profile_decode *d)
            d->lanes, (long)d->prompt, (long)d->context, d->cycle_ms, d->mean_ms, d->n_cycles,
            d->tokens_per_cycle, d->tokens_per_cycle * d->lanes / profile_cycle_ms(x, d) * 1e3,
            d->accepted, d->drafted, (unsigned long long)d->output_hash);
+    print_parts(x, d);
     print_table(x, &d->stages, d->n_staged);
     print_sum(x, &d->stages, d->n_staged, d->cycle_ms);
 }
@@ -213,6 +249,18 @@ static void put_prefill(json_writer *w, const profile_context *x, const profile_
     json_close_object(w);
 }
 
+static void put_parts(json_writer *w, const char *key, const profile_parts *p)
+{
+    json_key(w, key);
+    json_open_object(w);
+    put_double(w, "draft_ms", p->draft);
+    put_double(w, "target_ms", p->target);
+    put_double(w, "sample_ms", p->sample);
+    put_double(w, "context_ms", p->context);
+    put_double(w, "whole_ms", p->whole);
+    json_close_object(w);
+}
+
 static void put_decode(json_writer *w, const profile_context *x, const profile_decode *d)
 {
     char hash[24];
@@ -229,6 +277,10 @@ static void put_decode(json_writer *w, const profile_context *x, const profile_d
     put_double(w, "drafted", d->drafted);
     put_double(w, "accepted", d->accepted);
     put_text(w, "output_hash", hash);
+    if (d->has_parts) {
+        put_parts(w, "parts", &d->parts);
+        put_parts(w, "parts_without_proposals", &d->single);
+    }
     put_stages(w, x, &d->stages, d->n_staged);
     json_close_object(w);
 }

@@ -13,7 +13,7 @@
 #include "decode/width.h"
 #include "engine/engine.h"
 
-enum { PROFILE_LIST_MAX = 16, PROFILE_STAGED = 4, PROFILE_WARM = 2 };
+enum { PROFILE_LIST_MAX = 16, PROFILE_STAGED = 4, PROFILE_WARM = 2, PROFILE_MARKED = 9 };
 
 typedef struct {
     engine_options engine;
@@ -25,6 +25,11 @@ typedef struct {
     int width; /* most proposals a cycle, once the model is open */
 } profile_request;
 
+/* Milliseconds of a cycle's parts on the backend's own clock: the median of some cycles. */
+typedef struct {
+    double draft, target, sample, context, whole; /* whole: with what lies between them */
+} profile_parts;
+
 typedef struct {
     int lanes;
     int64_t prompt, context; /* tokens; positions of the first lane when timing began */
@@ -35,6 +40,9 @@ typedef struct {
     uint64_t output_hash;
     int n_staged;
     stage_table stages; /* of n_staged cycles */
+    /* At a fixed width alone: of cycles with proposals, and of those with none in between. */
+    bool has_parts;
+    profile_parts parts, single;
 } profile_decode;
 
 typedef struct {
@@ -85,5 +93,7 @@ double profile_table_floor_ns(const peak *k, const stage_table *t);
 /* Milliseconds that stand for a cycle: the median, the mean where cycles differ in width. */
 double profile_cycle_ms(const profile_context *x, const profile_decode *d);
 double profile_net_ns(const profile_context *x, const stage *s);
+/* Floor of the stages whose names begin so, ms of one of n passes. */
+double profile_phase_floor_ms(const peak *k, const stage_table *t, const char *phase, int n);
 
 #endif

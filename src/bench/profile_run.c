@@ -39,7 +39,8 @@ status profiler_open(profiler *p, profile_request *r, err *e)
 {
     const engine_options *o = &r->engine;
     int n_slots = r->lanes[r->n_lanes - 1];
-    int64_t cycles = (int64_t)r->n_lanes * (PROFILE_WARM + r->tokens + PROFILE_STAGED);
+    int64_t cycles = (int64_t)r->n_lanes *
+                     (PROFILE_WARM + r->tokens + PROFILE_STAGED + 2 * PROFILE_MARKED);
     int64_t context = longest_prompt(r) + cycles * OPS_ROWS_MAX + OPS_BLOCK;
     cycle_options c = engine_cycle_options(o);
     c.draft = o->draft_rows == 0 ? NULL : o->draft;
@@ -181,11 +182,11 @@ static status fill_slots(profiler *p, int64_t prompt, int lanes)
     return ERR_OK;
 }
 
-static status step(profiler *p, int lanes, profile_decode *out)
+/* A cycle with `width` proposals a lane, or as the policy says. */
+static status step_width(profiler *p, int lanes, int width, profile_decode *out)
 {
     cycle_lane lane[64];
     static cycle_result result[64];
-    int width = p->r->width;
     for (int l = 0; l < lanes; l++)
         lane[l] = (cycle_lane){.slot = l,
                                .anchor = p->anchor[l],
@@ -205,6 +206,47 @@ static status step(profiler *p, int lanes, profile_decode *out)
         out->output_hash = hash_bytes(r->ids, (size_t)r->n * sizeof *r->ids, out->output_hash);
     }
     return ERR_OK;
+}
+
+static status step(profiler *p, int lanes, profile_decode *out)
+{
+    return step_width(p, lanes, p->r->width, out);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, bench_by_value);
+    return v[n / 2];
+}
+
+/* Cycles whose parts are timed where they run, in graphs of their own. */
+static status time_parts(profiler *p, int lanes, int width, profile_parts *out)
+{
+    profile_decode ignored = {0};
+    double ms[5][PROFILE_MARKED];
+    status s = ERR_OK;
+    int n = 0;
+    cycle_set_marks(p->c, true);
+    for (int i = 0; i < PROFILE_MARKED && s == ERR_OK; i++) {
+        uint64_t ns[CYCLE_MARKS];
+        s = step_width(p, lanes, width, &ignored);
+        if (s == ERR_OK) s = cycle_read_marks(p->c, ns);
+        if (s != ERR_OK || i == 0) continue; /* the first was captured */
+        int first = width > 0 ? CYCLE_MARK_DRAFT : CYCLE_MARK_TARGET;
+        ms[0][n] = (double)(ns[CYCLE_MARK_DRAFTED] - ns[CYCLE_MARK_DRAFT]) * 1e-6;
+        ms[1][n] = (double)(ns[CYCLE_MARK_SAMPLE] - ns[CYCLE_MARK_TARGET]) * 1e-6;
+        ms[2][n] = (double)(ns[CYCLE_MARK_CONTEXT] - ns[CYCLE_MARK_SAMPLE]) * 1e-6;
+        ms[3][n] = (double)(ns[CYCLE_MARK_END] - ns[CYCLE_MARK_CONTEXT]) * 1e-6;
+        ms[4][n++] = (double)(ns[CYCLE_MARK_END] - ns[first]) * 1e-6;
+    }
+    cycle_set_marks(p->c, false);
+    if (s == ERR_OK)
+        *out = (profile_parts){.draft = width > 0 ? median(ms[0], n) : 0,
+                               .target = median(ms[1], n),
+                               .sample = median(ms[2], n),
+                               .context = median(ms[3], n),
+                               .whole = median(ms[4], n)};
+    return s;
 }
 
 static status time_cycles(profiler *p, int lanes, profile_decode *out)
@@ -237,6 +279,11 @@ status profiler_decode(profiler *p, int64_t prompt, int lanes, profile_decode *o
     for (int i = 0; i < PROFILE_WARM; i++) TRY(step(p, lanes, &ignored));
     out->context = p->pos[0];
     TRY(time_cycles(p, lanes, out));
+    out->has_parts = !p->widths && p->r->width > 0;
+    if (out->has_parts) {
+        TRY(time_parts(p, lanes, p->r->width, &out->parts));
+        TRY(time_parts(p, lanes, 0, &out->single));
+    }
     stages_begin(p->b, &out->stages);
     status s = ERR_OK;
     for (int i = 0; i < PROFILE_STAGED && s == ERR_OK; i++) s = step(p, lanes, &ignored);

@@ -101,16 +101,17 @@ static int64_t count_experts(backend *b, const moe_ffn_args *a)
 
 static const char *linear_role(const linear_args *a)
 {
+    if (now.phase == PHASE_CONTEXT && a->n_parts > 1) return "k/v";
+    if (now.phase == PHASE_DRAFT && a->n_parts == 2) return "selector and head";
     if (a->n_parts == 4) return "gdn in";
     if (a->n_parts == 3) return "q/k/v";
-    if (a->n_parts == 2) return "k/v";
     if (strcmp(now.before, "attn") == 0 || strcmp(now.before, "draft_attn") == 0) return "attn out";
     if (strcmp(now.before, "gdn_scan") == 0) return "gdn out";
     if (strcmp(now.before, "linear_swiglu") == 0) return "ffn down";
     if (a->part[0].w->N == now.pass.V) return "head";
     if (now.phase == PHASE_TARGET) return "router";
     if (now.phase == PHASE_CONTEXT) return "fc";
-    return strcmp(now.before, "head") == 0 ? "selector" : "conv kernel";
+    return "other";
 }
 
 static void linear_detail(const linear_args *a, char *out, size_t cap)
@@ -159,6 +160,19 @@ WRAP(draft_kv_write, cost_draft_kv_write(b, a))
 WRAP(draft_attn_prep, cost_draft_attn_prep(b, a))
 WRAP(draft_attn, cost_draft_attn(b, a, &(cost_rows){draft_rows(a).n_seen, draft_rows(a).n_read, 0}))
 WRAP(draft_conv, cost_draft_conv(b, a))
+WRAP(draft_enter, cost_draft_enter(b, a))
+/* By what it projects: attention's output, or the FFN's. */
+static status wrap_draft_leave(backend *b, const draft_leave_args *a)
+{
+    bool is_attn = strcmp(now.before, "draft_attn") == 0;
+    double from = start(b);
+    status s = now.inner->draft_leave(b, a);
+    double ns = stop(b, from);
+    if (s == ERR_OK)
+        count("draft_leave", is_attn ? "attn out" : "ffn down", ns, cost_draft_leave(b, a));
+    return s;
+}
+
 WRAP(topk, cost_topk(b, a))
 WRAP(draft_select, cost_draft_select(b, a))
 WRAP(sample, cost_sample(b, a))
@@ -186,7 +200,6 @@ static status wrap_linear(backend *b, const linear_args *a)
     status s = now.inner->linear(b, a);
     double ns = stop(b, from);
     if (s == ERR_OK) count("linear", detail, ns, cost_linear(b, a));
-    if (w->N == now.pass.V) now.before = "head";
     return s;
 }
 
@@ -243,7 +256,8 @@ void stages_begin(backend *b, stage_table *out)
     SET(embed), SET(rmsnorm), SET(linear), SET(linear_swiglu), SET(gather_rows), SET(tap_store);
     SET(rope_table), SET(attn_prep), SET(attn), SET(gdn_prep), SET(gdn_scan), SET(gdn_commit);
     SET(moe_route), SET(moe_ffn), SET(draft_kv_write), SET(draft_attn_prep), SET(draft_attn);
-    SET(draft_conv), SET(topk), SET(draft_select), SET(sample), SET(accept), SET(count_prompt);
+    SET(draft_conv), SET(draft_enter), SET(draft_leave), SET(topk), SET(draft_select), SET(sample),
+        SET(accept), SET(count_prompt);
 #undef SET
     b->ops = w;
 }

@@ -51,6 +51,7 @@ static void plan_memory(cycle *c)
     c->lanes.bias = dev_arena_take(&c->mem, S * OPS_BIAS_MAX * (int64_t)sizeof(sample_bias));
     c->in.mem = dev_arena_take(&c->mem, c->in.n_bytes);
     c->out.mem = dev_arena_take(&c->mem, c->out.n_bytes);
+    c->marks = dev_arena_take(&c->mem, CYCLE_MARKS * (int64_t)sizeof(uint64_t));
     cycle_pending_plan(c);
     cycle_masks_plan(c);
 }

@@ -175,6 +175,24 @@ int cycle_most_draft(const cycle *c, int64_t pos);
  * Returns  DEVICE when the backend failed */
 status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out);
 
+/* Moments of a cycle, in its own order; without proposals the first two stay as they were. */
+typedef enum {
+    CYCLE_MARK_DRAFT,   /* the draft's pass begins */
+    CYCLE_MARK_DRAFTED, /* and ends */
+    CYCLE_MARK_TARGET,  /* the target's forward pass begins */
+    CYCLE_MARK_SAMPLE,  /* ends; sampling, acceptance and commit begin */
+    CYCLE_MARK_CONTEXT, /* end; the draft's context begins */
+    CYCLE_MARK_END,     /* and ends */
+    CYCLE_MARKS,
+} cycle_mark_at;
+
+/* Whether cycles from here on note these moments, which costs them a little: for measuring. */
+void cycle_set_marks(cycle *c, bool on);
+/* Those of the last cycle, ns of one clock; waits for it.
+ *
+ * ns       [CYCLE_MARKS] */
+status cycle_read_marks(cycle *c, uint64_t *ns);
+
 /* Raw logits that the cycle just run drew the first token of its lane `lane` from. Only until
  * anything else runs.
  *

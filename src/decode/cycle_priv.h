@@ -83,6 +83,8 @@ struct cycle {
     cycle_pending pending;
     cycle_masks masks;
     cycle_shape shape;     /* of the cycle that was uploaded, padded */
+    dev_buf marks;         /* u64 [CYCLE_MARKS] */
+    bool has_marks;        /* cycles set them */
     int64_t ctx_begin[64]; /* by slot: first position whose context is in the rings */
 };
 

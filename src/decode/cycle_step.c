@@ -324,10 +324,25 @@ static status sample_and_accept(cycle *c, cycle_kind kind)
                               .V = V});
 }
 
+static status mark(cycle *c, cycle_mark_at at)
+{
+    if (!c->has_marks) return ERR_OK;
+    return c->be->ops->mark(c->be, &(mark_args){dev_buf_at(c->marks, at * 8)});
+}
+
 static status propose(cycle *c)
 {
     draft_request r = cycle_draft_request(c);
-    return draft_propose(c->drafter, c->target, &r);
+    TRY(mark(c, CYCLE_MARK_DRAFT));
+    TRY(draft_propose(c->drafter, c->target, &r));
+    return mark(c, CYCLE_MARK_DRAFTED);
+}
+
+static status forward(cycle *c)
+{
+    TRY(mark(c, CYCLE_MARK_TARGET));
+    TRY(model_forward(c->target));
+    return mark(c, CYCLE_MARK_SAMPLE);
 }
 
 /* From the target's logits to the end of the cycle. */
@@ -335,9 +350,11 @@ static status judge(cycle *c, cycle_kind kind)
 {
     dev_buf n_commit = cycle_view(c->out.mem, c->out.n_commit, c->shape.L);
     TRY(sample_and_accept(c, kind));
-    if (!kind.has_proposals) return ERR_OK; /* the draft's context waits: cycle_pending.c */
-    TRY(model_commit(c->target, n_commit));
-    return draft_context(c->drafter, model_taps(c->target), model_rows(c->target), n_commit);
+    if (kind.has_proposals) TRY(model_commit(c->target, n_commit));
+    TRY(mark(c, CYCLE_MARK_CONTEXT));
+    if (kind.has_proposals) /* else the draft's context waits: cycle_pending.c */
+        TRY(draft_context(c->drafter, model_taps(c->target), model_rows(c->target), n_commit));
+    return mark(c, CYCLE_MARK_END);
 }
 
 /* Proposals become token 0: in the rows to verify, and where they are told. */
@@ -357,7 +374,7 @@ static status spoil(cycle *c, int L)
 static status enqueue(cycle *c, cycle_kind kind, cycle_part part)
 {
     if (part == PART_PROPOSE) return propose(c);
-    if (part != PART_JUDGE) TRY(model_forward(c->target));
+    if (part != PART_JUDGE) TRY(forward(c));
     return part == PART_FORWARD ? ERR_OK : judge(c, kind);
 }
 
@@ -365,7 +382,7 @@ static status enqueue(cycle *c, cycle_kind kind, cycle_part part)
 static uint64_t graph_key(const cycle *c, cycle_kind kind, cycle_part part)
 {
     const cycle_shape *s = &c->shape;
-    uint64_t key = 1u | (uint64_t)part << 1, length = 0;
+    uint64_t key = 1u | (uint64_t)part << 1 | (uint64_t)c->has_marks << 6, length = 0;
     if (part == PART_PROPOSE) return key | (uint64_t)s->D << 8 | (uint64_t)s->W << 16;
     key |= (uint64_t)kind.has_proposals << 3 | (uint64_t)kind.wants_logprobs << 4 |
            (uint64_t)kind.has_masks << 5;
@@ -513,6 +530,16 @@ status cycle_step(cycle *c, const cycle_lane *lanes, int L, cycle_result *out)
         TRY(cycle_round_at(c, lanes[l].slot, lanes[l].pos + out[l].n));
     }
     return kind.has_proposals ? ERR_OK : cycle_pending_add(c, lanes, L);
+}
+
+void cycle_set_marks(cycle *c, bool on)
+{
+    c->has_marks = on;
+}
+
+status cycle_read_marks(cycle *c, uint64_t *ns)
+{
+    return c->be->ops->download(c->be, ns, c->marks, CYCLE_MARKS * (int64_t)sizeof *ns);
 }
 
 status cycle_read_logits(cycle *c, int lane, const int32_t *ids, int n, float *out)

@@ -224,50 +224,67 @@ static status rotate_table(draft *d, dev_buf pos, int T, dev_buf cs)
                                                             .f32_angles = true});
 }
 
-status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_commit)
+/* Context of n layers from layer `first` on. */
+static status write_context(draft *d, int first, int n, const ops_rows *rows, dev_buf n_commit)
 {
     const arch_draft *a = &d->arch;
+    int64_t each = (int64_t)rows->T * a->G * a->D * dtype_bits(d->be->act) / 8;
+    linear_args in = {.x = d->c, .T = rows->T, .n_parts = 2 * n};
+    draft_kv_write_args out = {.n_layers = n,
+                               .cs = d->ctx_cs,
+                               .rows = *rows,
+                               .n_commit = n_commit,
+                               .eps = a->rms_eps,
+                               .G = a->G,
+                               .D = a->D};
+    for (int i = 0; i < n; i++) {
+        const draft_layer *w = &d->layers[first + i];
+        out.layer[i].k = dev_buf_at(d->ctx_k, i * each);
+        out.layer[i].v = dev_buf_at(d->ctx_v, i * each);
+        out.layer[i].k_norm = w->k_norm;
+        out.layer[i].ring = w->ring;
+        in.part[2 * i].w = &w->k;
+        in.part[2 * i].y = out.layer[i].k;
+        in.part[2 * i + 1].w = &w->v;
+        in.part[2 * i + 1].y = out.layer[i].v;
+        in.part[2 * i].out = in.part[2 * i + 1].out = LINEAR_ACT;
+    }
+    TRY(d->be->ops->linear(d->be, &in));
+    return d->be->ops->draft_kv_write(d->be, &out);
+}
+
+status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_commit)
+{
     TRY(project(d, taps, rows->T, &d->fc, d->c32, LINEAR_F32));
     TRY(normalise(d, d->c32, d->hidden_norm, d->c, rows->T));
     TRY(rotate_table(d, rows->row_pos, rows->T, d->ctx_cs));
-    for (int i = 0; i < d->n_layers; i++) {
-        const draft_layer *w = &d->layers[i];
-        TRY(d->be->ops->linear(d->be, &(linear_args){.x = d->c,
-                                                     .T = rows->T,
-                                                     .n_parts = 2,
-                                                     .part = {{&w->k, d->ctx_k, LINEAR_ACT},
-                                                              {&w->v, d->ctx_v, LINEAR_ACT}}}));
-        TRY(d->be->ops->draft_kv_write(d->be, &(draft_kv_write_args){.k = d->ctx_k,
-                                                                     .v = d->ctx_v,
-                                                                     .k_norm = w->k_norm,
-                                                                     .cs = d->ctx_cs,
-                                                                     .ring = w->ring,
-                                                                     .rows = *rows,
-                                                                     .n_commit = n_commit,
-                                                                     .eps = a->rms_eps,
-                                                                     .G = a->G,
-                                                                     .D = a->D}));
+    /* A cycle's few rows of all layers fit where a prompt's of one layer do. */
+    int at_once = rows->T > 0 ? d->opt.max_rows / rows->T : 1;
+    if (at_once > OPS_RINGS_MAX) at_once = OPS_RINGS_MAX;
+    for (int i = 0; i < d->n_layers; i += at_once) {
+        int n = d->n_layers - i < at_once ? d->n_layers - i : at_once;
+        TRY(write_context(d, i, n, rows, n_commit));
     }
     return ERR_OK;
 }
 
-/* Side 0 of a convolution wrap: the sublayer's input from the normed rows (E3). */
-static status enter_wrap(draft *d, const draft_conv_weights *c, int L, dev_buf *input)
+/* Norm and side 0 of a convolution wrap: the sublayer's input (E3). */
+static status enter_wrap(draft *d, dev_buf norm, const draft_conv_weights *c, int L, dev_buf *input)
 {
-    *input = d->x;
-    if (!d->arch.is_v2) return ERR_OK;
-    int M = L * d->arch.block;
-    TRY(project(d, d->x, M, &c->kernel, d->delta, LINEAR_ACT));
-    *input = d->u;
-    return d->be->ops->draft_conv(d->be, &(draft_conv_args){.u = d->x,
-                                                            .delta = d->delta,
-                                                            .base = c->base,
-                                                            .y = d->u,
-                                                            .L = L,
-                                                            .B = d->arch.block,
-                                                            .E = d->arch.E,
-                                                            .group = d->arch.conv_group,
-                                                            .side = 0});
+    *input = d->arch.is_v2 ? d->u : d->x;
+    if (!d->arch.is_v2) return normalise(d, d->h, norm, d->x, L * d->arch.block);
+    return d->be->ops->draft_enter(d->be, &(draft_enter_args){.h = d->h,
+                                                              .norm = norm,
+                                                              .kernel = &c->kernel,
+                                                              .base = c->base,
+                                                              .x = d->x,
+                                                              .delta = d->delta,
+                                                              .y = d->u,
+                                                              .eps = d->arch.rms_eps,
+                                                              .L = L,
+                                                              .B = d->arch.block,
+                                                              .E = d->arch.E,
+                                                              .group = d->arch.conv_group});
 }
 
 /* The sublayer's last projection, side 1 of the wrap, and the residual. */
@@ -276,17 +293,16 @@ static status leave_wrap(draft *d, const draft_conv_weights *c, int L, dev_buf x
 {
     int M = L * d->arch.block;
     if (!d->arch.is_v2) return project(d, x, M, w, d->h, LINEAR_ADD);
-    TRY(project(d, x, M, w, d->u, LINEAR_ACT));
-    return d->be->ops->draft_conv(d->be, &(draft_conv_args){.u = d->u,
-                                                            .delta = d->delta,
-                                                            .base = c->base,
-                                                            .h = d->h,
-                                                            .L = L,
-                                                            .B = d->arch.block,
-                                                            .E = d->arch.E,
-                                                            .group = d->arch.conv_group,
-                                                            .side = 1,
-                                                            .adds = true});
+    return d->be->ops->draft_leave(d->be, &(draft_leave_args){.x = x,
+                                                              .w = w,
+                                                              .delta = d->delta,
+                                                              .base = c->base,
+                                                              .u = d->u,
+                                                              .h = d->h,
+                                                              .L = L,
+                                                              .B = d->arch.block,
+                                                              .E = d->arch.E,
+                                                              .group = d->arch.conv_group});
 }
 
 static status run_attention(draft *d, const draft_layer *w, int layer, const draft_request *r)
@@ -295,8 +311,7 @@ static status run_attention(draft *d, const draft_layer *w, int layer, const dra
     const backend_ops *op = d->be->ops;
     int M = r->L * a->block;
     dev_buf input;
-    TRY(normalise(d, d->h, w->in_norm, d->x, M));
-    TRY(enter_wrap(d, &w->attn_conv, r->L, &input));
+    TRY(enter_wrap(d, w->in_norm, &w->attn_conv, r->L, &input));
     TRY(op->linear(d->be, &(linear_args){.x = input,
                                          .T = M,
                                          .n_parts = 3,
@@ -337,8 +352,7 @@ static status run_mlp(draft *d, const draft_layer *w, int L)
 {
     int M = L * d->arch.block;
     dev_buf input;
-    TRY(normalise(d, d->h, w->post_norm, d->x, M));
-    TRY(enter_wrap(d, &w->mlp_conv, L, &input));
+    TRY(enter_wrap(d, w->post_norm, &w->mlp_conv, L, &input));
     TRY(d->be->ops->linear_swiglu(
         d->be,
         &(linear_swiglu_args){.x = input, .gate = &w->gate, .up = &w->up, .y = d->f, .T = M}));
@@ -365,8 +379,15 @@ status draft_propose(draft *d, const model *target, const draft_request *r)
         d->be,
         &(gather_rows_args){.x = d->h, .index = r->row_index, .y = d->fh, .M = M1, .E = a->E}));
     TRY(normalise(d, d->fh, d->norm, d->fx, M1));
-    TRY(project(d, d->fx, M1, model_head(target), d->logits, LINEAR_F32));
-    if (a->is_v2) TRY(project(d, d->fx, M1, &d->hid, d->r, LINEAR_ACT));
+    if (a->is_v2) /* the small one first: nobody waits for it then */
+        TRY(op->linear(d->be,
+                       &(linear_args){.x = d->fx,
+                                      .T = M1,
+                                      .n_parts = 2,
+                                      .part = {{&d->hid, d->r, LINEAR_ACT},
+                                               {model_head(target), d->logits, LINEAR_F32}}}));
+    else
+        TRY(project(d, d->fx, M1, model_head(target), d->logits, LINEAR_F32));
     TRY(op->topk(d->be, &(topk_args){.logits = d->logits,
                                      .ids = d->top_ids,
                                      .vals = d->top_vals,

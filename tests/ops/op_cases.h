@@ -233,6 +233,24 @@ static const conv_case conv_cases[] = {
 };
 
 typedef struct {
+    int L, B, E, group;
+    op_format format;
+} enter_case;
+static const enter_case enter_cases[] = {
+    {1, 8, 2048, 16, Q(4, 64)}, {2, 3, 5120, 16, Q(4, 64)}, {1, 5, 384, 16, Q(4, 64)},
+    {3, 7, 256, 8, W_BF16},     {1, 8, 96, 32, W_F32},
+};
+
+typedef struct {
+    int L, B, K, E, group;
+    op_format format;
+} leave_case;
+static const leave_case leave_cases[] = {
+    {1, 8, 1024, 512, 16, Q(4, 64)}, {2, 3, 2048, 1024, 16, Q(4, 64)}, {1, 5, 256, 96, 32, W_BF16},
+    {3, 7, 96, 256, 8, W_F32},       {1, 16, 1536, 192, 16, W_BF16},
+};
+
+typedef struct {
     int M, V, k;
     float scale, softcap;
     bool has_ties;

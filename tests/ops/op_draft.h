@@ -6,17 +6,27 @@
 
 /* ---- draft_kv_write ----------------------------------------------------------------------- */
 
-enum { RING_K_IN = OP_ROWS_N, RING_V_IN, RING_K_NORM, RING_CS, RING_COMMIT, RING_K, RING_V };
+enum {
+    RING_K_IN = OP_ROWS_N,
+    RING_V_IN,
+    RING_K_NORM,
+    RING_CS,
+    RING_COMMIT,
+    RING_K,
+    RING_V,
+    RING_K_2,
+    RING_V_2
+};
 
 static inline status ring_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
 {
     (void)w;
     const ring_case *p = c->param;
-    draft_kv_write_args a = {.k = d[RING_K_IN],
-                             .v = d[RING_V_IN],
-                             .k_norm = d[RING_K_NORM],
+    dev_buf k = d[RING_K_IN], v = d[RING_V_IN], k_norm = d[RING_K_NORM];
+    draft_kv_write_args a = {.layer = {{k, v, k_norm, {d[RING_K], d[RING_V], p->R}},
+                                       {v, k, k_norm, {d[RING_K_2], d[RING_V_2], p->R + 1}}},
+                             .n_layers = 2,
                              .cs = d[RING_CS],
-                             .ring = {d[RING_K], d[RING_V], p->R},
                              .rows = op_rows(c, 0, d),
                              .n_commit = d[RING_COMMIT],
                              .eps = 1e-6f,
@@ -42,6 +52,10 @@ static inline void ring_build(op_call *c, int i, const op_lanes *lanes)
     }
     op_add_noise(c, "ring k", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * p->R * p->D, 1, 0);
     op_add_noise(c, "ring v", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * p->R * p->D, 1, 0);
+    op_add_noise(c, "ring k 2", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * (p->R + 1) * p->D, 1,
+                 0);
+    op_add_noise(c, "ring v 2", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * (p->R + 1) * p->D, 1,
+                 0);
     for (int64_t t = 0; t < c->lanes[0].T; t++) {
         read_angles(op_f32(c, RING_CS) + t * p->D, 1e7, op_i32(c, OP_ROW_POS)[t], p->D / 2);
     }
@@ -52,12 +66,13 @@ static inline void ring_build(op_call *c, int i, const op_lanes *lanes)
     }
 }
 
-/* Later positions overwrite earlier ones that share their place. */
-static inline void ring_read(op_call *c)
+/* One layer: from which rows into which rings, of R places. Later positions overwrite earlier ones
+ * that share their place. */
+static inline void ring_read_layer(op_call *c, int k_in, int v_in, int ring_k, int R)
 {
     const ring_case *p = c->param;
-    int D = p->D;
-    for (int k = RING_K; k <= RING_V; k++) {
+    int D = p->D, ring_v = ring_k + 1;
+    for (int k = ring_k; k <= ring_v; k++) {
         for (int64_t i = 0; i < c->buf[k].n; i++) c->buf[k].want[i] = (double)op_f32(c, k)[i];
     }
     for (int64_t t = 0; t < c->lanes[0].T; t++) {
@@ -65,16 +80,23 @@ static inline void ring_read(op_call *c)
         if (l < 0 || (p->has_commit && index >= op_i32(c, RING_COMMIT)[l])) continue;
         const op_lane *lane = &c->lanes[0].lane[l];
         for (int g = 0; g < p->G; g++) {
-            int64_t to = ((int64_t)(lane->slot * p->G + g) * p->R + (lane->start + index) % p->R) *
-                         D;
+            int64_t to = ((int64_t)(lane->slot * p->G + g) * R + (lane->start + index) % R) * D;
+            int64_t from = (t * p->G + g) * D;
             for (int d = 0; d < D; d++) {
-                c->buf[RING_K].want[to + d] = (double)op_f32(c, RING_K_IN)[(t * p->G + g) * D + d];
-                c->buf[RING_V].want[to + d] = (double)op_f32(c, RING_V_IN)[(t * p->G + g) * D + d];
+                c->buf[ring_k].want[to + d] = (double)op_f32(c, k_in)[from + d];
+                c->buf[ring_v].want[to + d] = (double)op_f32(c, v_in)[from + d];
             }
-            read_rmsnorm(c->buf[RING_K].want + to, op_f32(c, RING_K_NORM), 1e-6, D);
-            read_rotate(c->buf[RING_K].want + to, op_f32(c, RING_CS) + t * D, D / 2);
+            read_rmsnorm(c->buf[ring_k].want + to, op_f32(c, RING_K_NORM), 1e-6, D);
+            read_rotate(c->buf[ring_k].want + to, op_f32(c, RING_CS) + t * D, D / 2);
         }
     }
+}
+
+static inline void ring_read(op_call *c)
+{
+    const ring_case *p = c->param;
+    ring_read_layer(c, RING_K_IN, RING_V_IN, RING_K, p->R);
+    ring_read_layer(c, RING_V_IN, RING_K_IN, RING_K_2, p->R + 1);
 }
 
 /* ---- draft_attn_prep ---------------------------------------------------------------------- */
@@ -300,6 +322,136 @@ static inline void conv_read(op_call *c)
     }
 }
 
+/* ---- draft_enter -------------------------------------------------------------------------- */
+
+enum { ENTER_H = OP_ROWS_N, ENTER_NORM, ENTER_BASE, ENTER_X, ENTER_DELTA, ENTER_Y };
+
+static inline status enter_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
+{
+    const enter_case *p = c->param;
+    draft_enter_args a = {.h = d[ENTER_H],
+                          .norm = d[ENTER_NORM],
+                          .kernel = &w[0],
+                          .base = d[ENTER_BASE],
+                          .x = d[ENTER_X],
+                          .delta = d[ENTER_DELTA],
+                          .y = d[ENTER_Y],
+                          .eps = 1e-6f,
+                          .L = c->lanes[0].L,
+                          .B = p->B,
+                          .E = p->E,
+                          .group = p->group};
+    return b->ops->draft_enter(b, &a);
+}
+
+static inline void enter_build(op_call *c, int i, const op_lanes *lanes)
+{
+    const enter_case *p = c->param = &enter_cases[i];
+    op_lanes own = op_lanes_blocks(p->L, p->B, NULL);
+    c->run = enter_run;
+    op_add_rows(c, 0, lanes ? lanes : &own);
+    op_add_noise(c, "h", OP_IN, OP_F32, OP_ROW, 0, p->E, 2, 0);
+    op_add_noise(c, "norm", OP_IN, OP_F32, OP_WHOLE, 0, p->E, 0.3, 1);
+    op_add_noise(c, "base", OP_IN, OP_F32, OP_WHOLE, 0, 4 * (int64_t)p->E, 0.5, 0.3);
+    op_add_noise(c, "x", OP_OUT, OP_ACT, OP_ROW, 0, p->E, 1, 0);
+    op_add_noise(c, "delta", OP_OUT, OP_ACT, OP_ROW, 0, 4 * p->E / p->group, 1, 0);
+    op_add_noise(c, "y", OP_OUT, OP_ACT, OP_ROW, 0, p->E, 1, 0);
+    op_add_weight(c, WEIGHT_LINEAR, p->format, 0, 4 * p->E / p->group, p->E, false);
+    if (p->format.type == DTYPE_AFFINE) {
+        op_loosen(c, ENTER_DELTA, 1.2e-2);
+        op_loosen(c, ENTER_Y, 1.2e-2);
+    }
+}
+
+static inline void enter_read(op_call *c)
+{
+    const enter_case *p = c->param;
+    int E = p->E, N = 4 * E / p->group, n_groups = E / p->group;
+    double *x = read_doubles(c, ENTER_H), *w = read_matrix(c, &c->weight[0], 0);
+    double *delta = c->buf[ENTER_DELTA].want;
+    memcpy(c->buf[ENTER_X].want, x, (size_t)c->buf[ENTER_X].n * sizeof *x);
+    x = c->buf[ENTER_X].want;
+    for (int64_t t = 0; t < c->lanes[0].T; t++) {
+        read_rmsnorm(x + t * E, op_f32(c, ENTER_NORM), 1e-6, E);
+        for (int n = 0; n < N; n++) {
+            delta[t * N + n] = 0;
+            for (int k = 0; k < E; k++) delta[t * N + n] += w[(int64_t)n * E + k] * x[t * E + k];
+        }
+    }
+    for (int64_t i = 0; i < c->buf[ENTER_Y].n; i++) {
+        int64_t t = i / E, ch = i % E;
+        double y = 0;
+        for (int tau = 0; tau < 2 && tau <= t % p->B; tau++) {
+            y += ((double)op_f32(c, ENTER_BASE)[(int64_t)tau * E + ch] +
+                  delta[(t * 4 + tau) * n_groups + ch / p->group]) *
+                 x[(t - tau) * E + ch];
+        }
+        c->buf[ENTER_Y].want[i] = y;
+    }
+}
+
+/* ---- draft_leave -------------------------------------------------------------------------- */
+
+enum { LEAVE_X = OP_ROWS_N, LEAVE_DELTA, LEAVE_BASE, LEAVE_U, LEAVE_H };
+
+static inline status leave_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
+{
+    const leave_case *p = c->param;
+    draft_leave_args a = {.x = d[LEAVE_X],
+                          .w = &w[0],
+                          .delta = d[LEAVE_DELTA],
+                          .base = d[LEAVE_BASE],
+                          .u = d[LEAVE_U],
+                          .h = d[LEAVE_H],
+                          .L = c->lanes[0].L,
+                          .B = p->B,
+                          .E = p->E,
+                          .group = p->group};
+    return b->ops->draft_leave(b, &a);
+}
+
+static inline void leave_build(op_call *c, int i, const op_lanes *lanes)
+{
+    const leave_case *p = c->param = &leave_cases[i];
+    op_lanes own = op_lanes_blocks(p->L, p->B, NULL);
+    c->run = leave_run;
+    op_add_rows(c, 0, lanes ? lanes : &own);
+    op_add_noise(c, "x", OP_IN, OP_ACT, OP_ROW, 0, p->K, 1, 0);
+    op_add_noise(c, "delta", OP_IN, OP_ACT, OP_ROW, 0, 4 * p->E / p->group, 0.5, 0);
+    op_add_noise(c, "base", OP_IN, OP_F32, OP_WHOLE, 0, 4 * (int64_t)p->E, 0.5, 0.3);
+    op_add_noise(c, "u", OP_OUT, OP_ACT, OP_ROW, 0, p->E, 1, 0);
+    op_add_noise(c, "h", OP_INOUT, OP_F32, OP_ROW, 0, p->E, 0.5, 0);
+    op_add_weight(c, WEIGHT_LINEAR, p->format, 0, p->E, p->K, false);
+    if (p->format.type == DTYPE_AFFINE) {
+        op_loosen(c, LEAVE_U, 1.2e-2);
+        op_loosen(c, LEAVE_H, 1.2e-2);
+    }
+}
+
+static inline void leave_read(op_call *c)
+{
+    const leave_case *p = c->param;
+    int E = p->E, n_groups = E / p->group;
+    int64_t T = c->lanes[0].T;
+    double *x = read_doubles(c, LEAVE_X), *w = read_matrix(c, &c->weight[0], 0);
+    double *u = c->buf[LEAVE_U].want;
+    for (int64_t i = 0; i < T * E; i++) {
+        u[i] = 0;
+        for (int k = 0; k < p->K; k++) u[i] += w[i % E * p->K + k] * x[i / E * p->K + k];
+    }
+    for (int64_t i = 0; i < T * E; i++) {
+        int64_t t = i / E, ch = i % E;
+        double y = (double)op_f32(c, LEAVE_H)[i];
+        for (int tau = 0; tau < 2 && tau <= t % p->B; tau++) {
+            int64_t k = 2 + tau;
+            y += ((double)op_f32(c, LEAVE_BASE)[k * E + ch] +
+                  (double)op_f32(c, LEAVE_DELTA)[(t * 4 + k) * n_groups + ch / p->group]) *
+                 u[(t - tau) * E + ch];
+        }
+        c->buf[LEAVE_H].want[i] = y;
+    }
+}
+
 /* ---- topk --------------------------------------------------------------------------------- */
 
 enum { TOPK_LOGITS = OP_ROWS_N, TOPK_IDS, TOPK_VALS };
@@ -369,6 +521,8 @@ static const op_entry op_draft[] = {
     {"draft_attn_prep", N_CASES(draft_prep_cases), draft_prep_build, draft_prep_read, true, false},
     {"draft_attn", N_CASES(block_cases), block_build, block_read, false, true},
     {"draft_conv", N_CASES(conv_cases), conv_build, conv_read, false, true},
+    {"draft_enter", N_CASES(enter_cases), enter_build, enter_read, false, true},
+    {"draft_leave", N_CASES(leave_cases), leave_build, leave_read, false, true},
     {"topk", N_CASES(topk_cases), topk_build, topk_read, true, false},
 };
 

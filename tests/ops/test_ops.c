@@ -79,9 +79,17 @@ TEST(draft_conv)
 {
     op_check(&op_draft[3]);
 }
-TEST(topk)
+TEST(draft_enter)
 {
     op_check(&op_draft[4]);
+}
+TEST(draft_leave)
+{
+    op_check(&op_draft[5]);
+}
+TEST(topk)
+{
+    op_check(&op_draft[6]);
 }
 TEST(sample)
 {

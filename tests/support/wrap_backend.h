@@ -32,11 +32,14 @@
     X(draft_attn_prep) \
     X(draft_attn)      \
     X(draft_conv)      \
+    X(draft_enter)     \
+    X(draft_leave)     \
     X(topk)            \
     X(draft_select)    \
     X(sample)          \
     X(accept)          \
-    X(count_prompt)
+    X(count_prompt)    \
+    X(mark)
 
 typedef struct {
     dev_buf dst, src;

@@ -240,11 +240,14 @@ static const backend_ops table = {
     .draft_attn_prep = cpu_draft_attn_prep,
     .draft_attn = cpu_draft_attn,
     .draft_conv = cpu_draft_conv,
+    .draft_enter = cpu_draft_enter,
+    .draft_leave = cpu_draft_leave,
     .topk = cpu_topk,
     .draft_select = cpu_draft_select,
     .sample = cpu_sample,
     .accept = cpu_accept,
     .count_prompt = cpu_count_prompt,
+    .mark = cpu_mark,
     .close = cpu_close,
 };
 

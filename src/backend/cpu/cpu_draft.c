@@ -24,34 +24,41 @@ typedef struct {
     const void *a;
 } draft_job;
 
+/* Row t of a layer. */
+static void ring_row(const draft_job *j, int i, int64_t t)
+{
+    const draft_kv_write_args *a = j->a;
+    const draft_ring *ring = &a->layer[i].ring;
+    int lane = cpu_i32(a->rows.row_lane)[t];
+    if (lane < 0) return;
+    const int32_t *first = cpu_i32(a->rows.lane_row) + lane;
+    int n = a->n_commit.ptr ? cpu_i32(a->n_commit)[lane] : first[1] - first[0];
+    int index = (int)t - first[0];
+    if (index >= n || index < n - ring->R) return;
+    int slot = cpu_i32(a->rows.lane_slot)[lane], pos = cpu_i32(a->rows.row_pos)[t];
+    for (int g = 0; g < a->G; g++) {
+        int64_t at = (t * a->G + g) * a->D;
+        norm_rotate(j->k, cpu_f32(a->layer[i].k) + at, cpu_f32(a->layer[i].k_norm), a->eps,
+                    cpu_f32(a->cs) + t * a->D, a->D,
+                    ring_at(ring->k, ring, slot, a->G, g, pos, a->D));
+        memcpy(ring_at(ring->v, ring, slot, a->G, g, pos, a->D), cpu_f32(a->layer[i].v) + at,
+               (size_t)a->D * sizeof(float));
+    }
+}
+
 static void ring_rows(void *ctx, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const draft_job *j = ctx;
     const draft_kv_write_args *a = j->a;
-    for (int64_t t = begin; t < end; t++) {
-        int lane = cpu_i32(a->rows.row_lane)[t];
-        if (lane < 0) continue;
-        const int32_t *first = cpu_i32(a->rows.lane_row) + lane;
-        int n = a->n_commit.ptr ? cpu_i32(a->n_commit)[lane] : first[1] - first[0];
-        int index = (int)t - first[0];
-        if (index >= n || index < n - a->ring.R) continue;
-        int slot = cpu_i32(a->rows.lane_slot)[lane], pos = cpu_i32(a->rows.row_pos)[t];
-        for (int g = 0; g < a->G; g++) {
-            int64_t at = (t * a->G + g) * a->D;
-            norm_rotate(j->k, cpu_f32(a->k) + at, cpu_f32(a->k_norm), a->eps,
-                        cpu_f32(a->cs) + t * a->D, a->D,
-                        ring_at(a->ring.k, &a->ring, slot, a->G, g, pos, a->D));
-            memcpy(ring_at(a->ring.v, &a->ring, slot, a->G, g, pos, a->D), cpu_f32(a->v) + at,
-                   (size_t)a->D * sizeof(float));
-        }
-    }
+    int64_t T = a->rows.T;
+    for (int64_t at = begin; at < end; at++) ring_row(j, (int)(at / T), at % T);
 }
 
 status cpu_draft_kv_write(backend *b, const draft_kv_write_args *a)
 {
     draft_job j = {cpu_of(b)->k, a};
-    workers_for(cpu_of(b)->pool, a->rows.T, 8, ring_rows, &j);
+    workers_for(cpu_of(b)->pool, (int64_t)a->n_layers * a->rows.T, 8, ring_rows, &j);
     return ERR_OK;
 }
 
@@ -252,4 +259,40 @@ status cpu_draft_conv(backend *b, const draft_conv_args *a)
     draft_job j = {cpu_of(b)->k, a};
     workers_for(cpu_of(b)->pool, (int64_t)a->L * a->B, 4, conv_rows, &j);
     return ERR_OK;
+}
+
+status cpu_draft_enter(backend *b, const draft_enter_args *a)
+{
+    int M = a->L * a->B;
+    TRY(cpu_rmsnorm(
+        b, &(rmsnorm_args){.x = a->h, .w = a->norm, .y = a->x, .T = M, .E = a->E, .eps = a->eps}));
+    TRY(cpu_linear(
+        b, &(linear_args){
+               .x = a->x, .T = M, .n_parts = 1, .part = {{a->kernel, a->delta, LINEAR_ACT}}}));
+    return cpu_draft_conv(b, &(draft_conv_args){.u = a->x,
+                                                .delta = a->delta,
+                                                .base = a->base,
+                                                .y = a->y,
+                                                .L = a->L,
+                                                .B = a->B,
+                                                .E = a->E,
+                                                .group = a->group,
+                                                .side = 0});
+}
+
+status cpu_draft_leave(backend *b, const draft_leave_args *a)
+{
+    TRY(cpu_linear(
+        b, &(linear_args){
+               .x = a->x, .T = a->L * a->B, .n_parts = 1, .part = {{a->w, a->u, LINEAR_ACT}}}));
+    return cpu_draft_conv(b, &(draft_conv_args){.u = a->u,
+                                                .delta = a->delta,
+                                                .base = a->base,
+                                                .h = a->h,
+                                                .L = a->L,
+                                                .B = a->B,
+                                                .E = a->E,
+                                                .group = a->group,
+                                                .side = 1,
+                                                .adds = true});
 }

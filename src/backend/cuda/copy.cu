@@ -20,9 +20,10 @@ status cuda_gather_rows(backend *b, const gather_rows_args *a)
 {
     cuda_backend *cb = cuda_of(b);
     if (a->M == 0) return cb->broken;
-    gather_rows_kernel<<<a->M, COPY_THREADS, 0, cb->stream>>>(
-        buf_of<float>(a->x), buf_of<int32_t>(a->index), buf_of<float>(a->y), a->E);
-    return CUDA_LAUNCHED(cb);
+    CUDA_TRY(cb, launch_early(cb->sm == 90, gather_rows_kernel, dim3(a->M), COPY_THREADS, 0,
+                              cb->stream, buf_of<float>(a->x), buf_of<int32_t>(a->index),
+                              buf_of<float>(a->y), a->E));
+    return cb->broken;
 }
 
 /* tap_store_kernel: taps[t, col..] = bf16(h[t]).
@@ -41,7 +42,8 @@ status cuda_tap_store(backend *b, const tap_store_args *a)
 {
     cuda_backend *cb = cuda_of(b);
     if (a->T == 0) return cb->broken;
-    tap_store_kernel<<<a->T, COPY_THREADS, 0, cb->stream>>>(
-        buf_of<float>(a->h), buf_of<bf16>(a->taps) + a->col, a->E, a->n_cols);
-    return CUDA_LAUNCHED(cb);
+    CUDA_TRY(cb,
+             launch_early(cb->sm == 90, tap_store_kernel, dim3(a->T), COPY_THREADS, 0, cb->stream,
+                          buf_of<float>(a->h), buf_of<bf16>(a->taps) + a->col, a->E, a->n_cols));
+    return cb->broken;
 }

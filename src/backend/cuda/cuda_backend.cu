@@ -129,11 +129,14 @@ static backend_ops make_table(void)
     t.draft_attn_prep = settled<cuda_draft_attn_prep, draft_attn_prep_args>;
     t.draft_attn = settled<cuda_draft_attn, draft_attn_args>;
     t.draft_conv = settled<cuda_draft_conv, draft_conv_args>;
+    t.draft_enter = settled<cuda_draft_enter, draft_enter_args>;
+    t.draft_leave = settled<cuda_draft_leave, draft_leave_args>;
     t.topk = settled<cuda_topk, topk_args>;
     t.draft_select = settled<cuda_draft_select, draft_select_args>;
     t.sample = settled<cuda_sample, sample_args>;
     t.accept = settled<cuda_accept, accept_args>;
     t.count_prompt = settled<cuda_count_prompt, count_prompt_args>;
+    t.mark = settled<cuda_mark, mark_args>;
     t.close = cuda_close;
     return t;
 }

@@ -13,11 +13,13 @@ template <int D, int MT> static status draft_launch(cuda_backend *cb, const draf
     CUDA_TRY(cb, cudaFuncSetAttribute(draft_attn_kernel<D, MT>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES));
     dim3 grid(a.n_splits + 1, a.G * div_up(a.B * (a.H / a.G), 16 * MT), a.L);
-    draft_attn_kernel<D, MT><<<grid, DRAFT_THREADS, BYTES, cb->stream>>>(a);
-    TRY(CUDA_LAUNCHED(cb));
+    bool is_early = cb->sm == 90;
+    CUDA_TRY(cb, launch_early(is_early, draft_attn_kernel<D, MT>, grid, DRAFT_THREADS, BYTES,
+                              cb->stream, a));
     int blocks = div_up<int>(a.L * a.B * a.H, DRAFT_REDUCE_WARPS);
-    draft_reduce_kernel<D><<<blocks, 32 * DRAFT_REDUCE_WARPS, 0, cb->stream>>>(a);
-    return CUDA_LAUNCHED(cb);
+    CUDA_TRY(cb, launch_early(is_early, draft_reduce_kernel<D>, dim3(blocks),
+                              32 * DRAFT_REDUCE_WARPS, 0, cb->stream, a));
+    return cb->broken;
 }
 
 template <int D> static status draft_launch_rows(cuda_backend *cb, const draft_attn_params &a)

@@ -52,7 +52,8 @@ extern "C" status cuda_draft_attn_prep(backend *b, const draft_attn_prep_args *a
     p.M = a->M, p.H = a->H, p.G = a->G, p.D = a->D;
     int64_t warps = static_cast<int64_t>(p.M) * (p.H + p.G);
     if (warps == 0) return cb->broken;
-    draft_attn_prep_kernel<<<div_up<int64_t>(warps, HEAD_WARPS), 32 * HEAD_WARPS, 0, cb->stream>>>(
-        p);
-    return CUDA_LAUNCHED(cb);
+    dim3 grid(static_cast<unsigned>(div_up<int64_t>(warps, HEAD_WARPS)));
+    CUDA_TRY(cb, launch_early(cb->sm == 90, draft_attn_prep_kernel, grid, 32 * HEAD_WARPS, 0,
+                              cb->stream, p));
+    return cb->broken;
 }

@@ -65,6 +65,7 @@ extern "C" status cuda_draft_conv(backend *b, const draft_conv_args *a)
     p.B = a->B, p.E = a->E, p.group = a->group, p.side = a->side;
     p.adds = a->adds;
     if (p.n == 0) return cb->broken;
-    draft_conv_kernel<<<div_up<int64_t>(p.n, 128), 128, 0, cb->stream>>>(p);
-    return CUDA_LAUNCHED(cb);
+    dim3 grid(static_cast<unsigned>(div_up<int64_t>(p.n, 128)));
+    CUDA_TRY(cb, launch_early(cb->sm == 90, draft_conv_kernel, grid, 128, 0, cb->stream, p));
+    return cb->broken;
 }

@@ -3,6 +3,7 @@
 #include "backend/cuda/dequant.cuh"
 #include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/sample_rule.cuh"
+#include "backend/cuda/vec_load.cuh"
 
 enum {
     SELECT_RANK_MAX = 256,
@@ -23,50 +24,91 @@ typedef struct {
     bool has_edges;
 } select_params;
 
-/* What one warp knows of its candidate at one position; on its way one position ahead. */
-typedef struct {
-    int id;
-    float value; /* unary */
-    uint32_t word;
-    float succ[SELECT_EACH], r[SELECT_EACH], pred[SELECT_EACH];
-} select_candidate;
+/* Codebook rows of a position's candidates, and its row of r; zeros behind R. T is bf16 where the
+ * tables are, which then come as they are, else f32. */
+template <typename T> struct select_place {
+    T pred[OPS_TOPK_MAX][SELECT_RANK_MAX], succ[OPS_TOPK_MAX][SELECT_RANK_MAX];
+    bf16 r[SELECT_RANK_MAX];
+};
+
+/* Places of shared memory, position i in place i % PLACES: 3 are enough; SELECT_PLACES, where there
+ * is room, hold all of a block of 8, which then are on their way at once. */
+enum { SELECT_PLACES = 8, SELECT_PLACES_LEAST = 3 };
 
 typedef struct {
-    /* Codebook rows of this position's candidates, and of the last one's. */
-    float pred[2][OPS_TOPK_MAX][SELECT_RANK_MAX];
-    float score[OPS_TOPK_MAX];
-    int id[OPS_TOPK_MAX];
-    uint32_t word[OPS_TOPK_MAX];
-    int chosen;
+    int id[OPS_ROWS_MAX][OPS_TOPK_MAX]; /* of position i + 1 */
+    float score[2][OPS_TOPK_MAX]; /* by turns: the slowest warp may still read the last ones */
 } select_shared;
 
-/* A codebook row, every 32nd value by lane; zeros behind R. */
-__device__ static inline void select_row(float (&x)[SELECT_EACH], const dequant_table &t, int row,
-                                         int R)
+/* Start filling a row of a place by one warp, from row `row` of a table. */
+__device__ static inline void select_stage_row(bf16 *to, const dequant_table &t, int row, int R)
 {
-#pragma unroll
-    for (int j = 0; j < SELECT_EACH; j++) {
-        int m = (threadIdx.x & 31) + 32 * j;
-        x[j] = m < R ? dequant_table_at(t, row, m) : 0.0f;
+    int m = (threadIdx.x & 31) * SELECT_EACH;
+    copy_async_16(to + m, t.data + row * t.row_bytes + (m < R ? m : 0) * 2, m < R);
+}
+__device__ static inline void select_stage_row(float *to, const dequant_table &t, int row, int R)
+{
+    for (int m = threadIdx.x & 31; m < SELECT_RANK_MAX; m += 32)
+        to[m] = m < R ? dequant_table_at(t, row, m) : 0.0f;
+}
+
+/* The same of r; whole pieces where T says so. */
+template <typename T> __device__ static inline void select_stage_r(bf16 *to, const bf16 *r, int R)
+{
+    if constexpr (sizeof(T) == 2) {
+        int m = (threadIdx.x & 31) * SELECT_EACH;
+        copy_async_16(to + m, r + (m < R ? m : 0), m < R);
+    } else {
+        for (int m = threadIdx.x & 31; m < SELECT_RANK_MAX; m += 32)
+            to[m] = m < R ? r[m] : __float2bfloat16_rn(0.0f);
     }
 }
 
-/* Start loading candidate c of row `row`. A place without one has id -1 and value -inf. */
-__device__ static inline void select_load(select_candidate &x, const select_params &p, int64_t row,
-                                          int c, int64_t slot)
+/* Start loading what position i needs of candidate c, whose ids lane i - 1 holds. Position 0 has
+ * one candidate, the anchor; nobody follows the last. */
+template <typename T, int PLACES>
+__device__ static inline void select_stage(select_place<T> *places, const select_params &p, int i,
+                                           int n_draft, int c, int ids)
 {
-    x.id = p.ids[row * p.k + c];
-    x.value = p.vals[row * p.k + c];
-    int id = max(x.id, 0);
-    x.word = p.counts ? p.counts[slot * p.V + id] : 0;
-    if (!p.has_edges) return;
-    select_row(x.succ, p.succ, id, p.R);
-    select_row(x.pred, p.pred, id, p.R);
-#pragma unroll
-    for (int j = 0; j < SELECT_EACH; j++) {
-        int m = (threadIdx.x & 31) + 32 * j;
-        x.r[j] = m < p.R ? __bfloat162float(p.r[row * p.R + m]) : 0.0f;
+    if (!p.has_edges || i > n_draft || c >= p.k) return;
+    select_place<T> &to = places[i % PLACES];
+    int l = blockIdx.x;
+    if (i == 0) {
+        if (c == 0) select_stage_row(to.pred[0], p.pred, p.anchor[l], p.R);
+        return;
     }
+    int id = max(__shfl_sync(WARP_ALL, ids, i - 1), 0);
+    if (i < n_draft) select_stage_row(to.pred[c], p.pred, id, p.R);
+    select_stage_row(to.succ[c], p.succ, id, p.R);
+    int64_t row = static_cast<int64_t>(l) * (p.B - 1) + i - 1;
+    if (c == 0) select_stage_r<T>(to.r, p.r + row * p.R, p.R);
+}
+
+/* A lane's values of a staged row. */
+__device__ static inline void select_values(float (&x)[SELECT_EACH], const bf16 *row)
+{
+    uint4 v = *reinterpret_cast<const uint4 *>(row + (threadIdx.x & 31) * SELECT_EACH);
+    uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int j = 0; j < SELECT_EACH; j++) x[j] = j % 2 ? bf16_high(w[j / 2]) : bf16_low(w[j / 2]);
+}
+__device__ static inline void select_values(float (&x)[SELECT_EACH], const float *row)
+{
+#pragma unroll
+    for (int j = 0; j < SELECT_EACH; j++) x[j] = row[(threadIdx.x & 31) * SELECT_EACH + j];
+}
+
+/* The edge from a predecessor to candidate c, by one warp. */
+template <typename T>
+__device__ static inline float select_edge(const T *pred, const select_place<T> &at, int c)
+{
+    float a[SELECT_EACH], b[SELECT_EACH], r[SELECT_EACH], edge = 0.0f;
+    select_values(a, pred);
+    select_values(b, at.succ[c]);
+    select_values(r, at.r);
+#pragma unroll
+    for (int j = 0; j < SELECT_EACH; j++) edge = __fmaf_rn(__fmul_rn(a[j], r[j]), b[j], edge);
+    return warp_sum(edge);
 }
 
 /* The bias of an id, found by a warp; ids of a lane's biases are distinct. */
@@ -110,18 +152,18 @@ __device__ static inline bool select_survives(const sample_policy &p, float z, i
     return on;
 }
 
-/* The chosen candidate of position `pos`, by the first warp; lane i holds the path's token i, of
- * which there are n. */
+/* The chosen candidate of position i (`pos` of the lane), by any warp; counts: the lane's own, NULL
+ * without penalties. Lane j holds the path's token j, of which there are i - 1. */
 __device__ static inline int select_choose(const select_params &p, const sample_policy &policy,
-                                           const select_shared *s, int path, int n, int64_t pos)
+                                           const uint32_t *counts, const select_shared &s, int path,
+                                           int i, int64_t pos)
 {
-    int c = threadIdx.x & 31, id = c < p.k ? s->id[c] : INT32_MAX, n_own = 0;
-    float y = -INFINITY;
-    for (int i = 0; i < n; i++) n_own += __shfl_sync(WARP_ALL, path, i) == id;
-    if (c < p.k) {
-        y = s->score[c];
-        if (p.counts && sample_has_penalty(policy))
-            y = sample_penalise(policy, y, s->word[c], n_own);
+    int c = threadIdx.x & 31, id = c < p.k ? s.id[i - 1][c] : INT32_MAX;
+    float y = c < p.k ? s.score[i & 1][c] : -INFINITY;
+    if (counts) {
+        int n_own = 0;
+        for (int j = 0; j < i - 1; j++) n_own += __shfl_sync(WARP_ALL, path, j) == id;
+        if (c < p.k) y = sample_penalise(policy, y, counts[max(id, 0)], n_own);
     }
     sample_choice best = sample_none();
     if (policy.temperature > 0.0f) {
@@ -143,69 +185,87 @@ __device__ static inline int select_choose(const select_params &p, const sample_
 /* draft_select_kernel: one lane's walk.
  *
  * Does     the op of ops.h:draft_select_args
- * Grid     L; a warp a candidate, the first warp chooses
- * Shared   the predecessor rows of all candidates of two positions: whichever is chosen, its row is
- *          there when the next position needs it
- * Needs    k <= OPS_TOPK_MAX, R <= SELECT_RANK_MAX, B <= OPS_ROWS_MAX
+ * Grid     L; a warp a candidate; every warp chooses for itself, so that a position is one barrier
+ * Shared   PLACES positions: the predecessor rows of all candidates, as any may be chosen
+ * Needs    k <= OPS_TOPK_MAX, R <= SELECT_RANK_MAX, B <= OPS_ROWS_MAX; with T bf16 whole 16-byte
+ *          pieces of rows
  * Moves    two codebook rows a candidate
- * Why      a position's loads do not wait for the choice before it: they are started one ahead */
+ * Why      loads wait for ids alone, never for a choice: they are started before the walk */
+template <typename T, int PLACES>
 __global__ void __launch_bounds__(SELECT_THREADS) draft_select_kernel(select_params p)
 {
     launch_join();
+    extern __shared__ __align__(16) char staged[];
     __shared__ select_shared s;
+    select_place<T> *places = reinterpret_cast<select_place<T> *>(staged);
     int l = blockIdx.x, c = threadIdx.x >> 5, lane = threadIdx.x & 31;
     int n_draft = min(p.n_draft[l], p.B - 1);
     int32_t *proposals = p.proposals + static_cast<int64_t>(l) * (p.B - 1);
     for (int i = max(n_draft, 0) + threadIdx.x; i < p.B - 1; i += SELECT_THREADS) proposals[i] = -1;
     if (n_draft <= 0) return;
     int64_t slot = p.lane_slot[l], row = static_cast<int64_t>(l) * (p.B - 1);
-    const sample_policy &policy = p.policy[slot];
-    select_candidate next = {};
-    if (c < p.k) select_load(next, p, row, c, slot);
-    if (c == 0 && p.has_edges) { /* position 0 has one candidate: the anchor */
-        float x[SELECT_EACH];
-        select_row(x, p.pred, p.anchor[l], p.R);
-#pragma unroll
-        for (int j = 0; j < SELECT_EACH; j++) s.pred[0][0][lane + 32 * j] = x[j];
+    /* Candidate c of position lane + 1. A place without one has id -1 and value -inf. */
+    int ids = -1;
+    float value = 0.0f;
+    if (c < p.k && lane < n_draft) {
+        ids = p.ids[(row + lane) * p.k + c];
+        value = p.vals[(row + lane) * p.k + c];
+        s.id[lane][c] = ids;
     }
-    int chosen = 0, path = -1;
+#pragma unroll
+    for (int i = 0; i < PLACES - 1; i++) {
+        select_stage<T, PLACES>(places, p, i, n_draft, c, ids);
+        copy_async_commit();
+    }
+    const sample_policy policy = p.policy[slot];
+    const uint32_t *counts = p.counts && sample_has_penalty(policy) ? p.counts + slot * p.V
+                                                                    : nullptr;
+    int64_t anchor_pos = p.anchor_pos[l];
+    int first_row = p.lane_row[l], chosen = 0, path = -1;
+    copy_async_wait<PLACES - 3>();
+    __syncthreads(); /* positions 0 and 1 are there for all */
     for (int i = 1; i <= n_draft; i++) {
-        select_candidate x = next;
-        if (c < p.k && i < n_draft) select_load(next, p, row + i, c, slot);
-        __syncthreads(); /* rows of position i - 1 and the path so far are there */
+        /* In the place of position i - 2, which all have left. */
+        select_stage<T, PLACES>(places, p, i + PLACES - 2, n_draft, c, ids);
+        copy_async_commit();
         if (c < p.k) {
             float edge = 0.0f;
-            if (p.has_edges) {
-#pragma unroll
-                for (int j = 0; j < SELECT_EACH; j++) {
-                    int m = lane + 32 * j;
-                    edge = __fmaf_rn(__fmul_rn(s.pred[(i - 1) & 1][chosen][m], x.r[j]), x.succ[j],
-                                     edge);
-                    s.pred[i & 1][c][m] = x.pred[j];
-                }
-                edge = warp_sum(edge);
-            }
-            float bias = select_bias(p.bias + slot * OPS_BIAS_MAX, policy.n_bias, x.id);
-            if (lane == 0) {
-                s.score[c] = __fadd_rn(__fadd_rn(x.value, edge), bias);
-                s.id[c] = x.id;
-                s.word[c] = x.word;
-            }
+            if (p.has_edges)
+                edge = select_edge<T>(places[(i - 1) % PLACES].pred[chosen], places[i % PLACES], c);
+            int id = __shfl_sync(WARP_ALL, ids, i - 1);
+            float unary = __shfl_sync(WARP_ALL, value, i - 1);
+            float bias = select_bias(p.bias + slot * OPS_BIAS_MAX, policy.n_bias, id);
+            if (lane == 0) s.score[i & 1][c] = __fadd_rn(__fadd_rn(unary, edge), bias);
         }
-        __syncthreads(); /* all scores are there */
-        if (c == 0) {
-            int64_t pos = static_cast<int64_t>(p.anchor_pos[l]) + i;
-            int best = select_choose(p, policy, &s, path, i - 1, pos), id = s.id[best];
-            if (lane == i - 1) path = id;
-            if (lane == 0) {
-                s.chosen = best;
-                proposals[i - 1] = id;
-                p.verify_ids[p.lane_row[l] + i] = id;
-            }
+        copy_async_wait<PLACES - 3>();
+        __syncthreads(); /* all scores are there, and position i + 1 */
+        chosen = select_choose(p, policy, counts, s, path, i, anchor_pos + i);
+        int id = s.id[i - 1][chosen];
+        if (lane == i - 1) path = id;
+        if (threadIdx.x == 0) {
+            proposals[i - 1] = id;
+            p.verify_ids[first_row + i] = id;
         }
-        __syncthreads(); /* the choice is there */
-        chosen = s.chosen;
     }
+}
+
+template <typename T, int PLACES>
+static status select_launch(cuda_backend *cb, const select_params &p, int L)
+{
+    constexpr int BYTES = PLACES * static_cast<int>(sizeof(select_place<T>));
+    CUDA_TRY(cb, cudaFuncSetAttribute(draft_select_kernel<T, PLACES>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES));
+    return cuda_status(cb,
+                       launch_early(cb->sm == 90, draft_select_kernel<T, PLACES>, dim3(L),
+                                    SELECT_THREADS, p.has_edges ? BYTES : 0, cb->stream, p),
+                       "draft_select", __FILE__, __LINE__);
+}
+
+/* Whether rows can be copied as they are. */
+static bool select_is_whole(const dequant_table *t, int R)
+{
+    return t->type == DTYPE_BF16 && R % 8 == 0 && t->K % 8 == 0 &&
+           reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
 }
 
 extern "C" status cuda_draft_select(backend *b, const draft_select_args *a)
@@ -235,6 +295,10 @@ extern "C" status cuda_draft_select(backend *b, const draft_select_args *a)
     p.proposals = buf_of<int32_t>(a->proposals);
     p.verify_ids = buf_of<int32_t>(a->verify_ids);
     p.B = a->B, p.k = a->k, p.R = a->R, p.V = a->V;
-    draft_select_kernel<<<a->L, SELECT_THREADS, 0, cb->stream>>>(p);
-    return CUDA_LAUNCHED(cb);
+    bool is_whole = p.has_edges && select_is_whole(&p.pred, a->R) &&
+                    select_is_whole(&p.succ, a->R) && reinterpret_cast<uintptr_t>(p.r) % 16 == 0;
+    int64_t most = SELECT_PLACES * sizeof(select_place<bf16>) + sizeof(select_shared);
+    if (!is_whole) return select_launch<float, SELECT_PLACES_LEAST>(cb, p, a->L);
+    if (most > cb->smem_block_max) return select_launch<bf16, SELECT_PLACES_LEAST>(cb, p, a->L);
+    return select_launch<bf16, SELECT_PLACES>(cb, p, a->L);
 }

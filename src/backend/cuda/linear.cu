@@ -294,33 +294,37 @@ int64_t cuda_linear_scratch(const backend_limits *l)
     return linear_partial_bytes(limit_rows(l));
 }
 
-/* Whether slices may wait for the norm behind this call: they do when they would meet in memory
- * anyway, and the blocks that met there would be what everyone waits for. */
-static bool can_leave_slices(const cuda_backend *cb, const linear_piece *p)
+/* They do when they would meet in memory anyway, and the blocks that met there would be what
+ * everyone waits for. */
+bool linear_can_leave(const cuda_backend *cb, const dev_weight *w, const bf16 *x, int T)
 {
-    pick_tile tile = tile_of(cb, p, nullptr);
-    pick_split split = cuda_pick_split(p->w->N, p->w->K, false);
-    return cb->sm == 90 && p->out == LINEAR_ADD && tile.kernel == PICK_STREAM &&
-           cuda_pick_is_split(part_groups(p, tile), split.slices, tile) &&
-           split.slices <= WAITING_SLICES && p->T <= WAITING_ROWS && p->w->N % 4 == 0 &&
-           split.slices * p->T * p->w->N * 4 <= linear_partial_bytes(p->T);
+    linear_piece p = {w, nullptr, x, T, nullptr, nullptr, TILE_OUT_SLICES};
+    pick_tile tile = tile_of(cb, &p, nullptr);
+    pick_split split = cuda_pick_split(w->N, w->K, false);
+    return cb->sm == 90 && tile.kernel == PICK_STREAM &&
+           cuda_pick_is_split(part_groups(&p, tile), split.slices, tile) &&
+           split.slices <= WAITING_SLICES && T <= WAITING_ROWS && w->N % 4 == 0 &&
+           split.slices * T * w->N * 4 <= linear_partial_bytes(T);
+}
+
+status linear_run_leaving(cuda_backend *cb, const dev_weight *w, const bf16 *x, int T, float *sums)
+{
+    linear_piece p = {w, nullptr, x, T, nullptr, sums, TILE_OUT_SLICES};
+    return linear_run(cb, &p, 1, nullptr, nullptr);
 }
 
 /* A call whose slices' sums wait, in the scratch, for the norm behind it. */
-static status run_leaving(cuda_backend *cb, linear_piece *p, float *h)
+static status run_waiting(cuda_backend *cb, const linear_piece *p, float *h)
 {
-    int64_t N = p->w->N;
     float *sums = scratch_at<float>(cb, 0);
-    p->y = sums;
-    p->out = TILE_OUT_SLICES;
-    TRY(linear_run(cb, p, 1, nullptr, nullptr));
+    TRY(linear_run_leaving(cb, p->w, p->x, p->T, sums));
     waiting_sums left = {};
     left.h = h;
-    left.N = N;
+    left.N = p->w->N;
     left.T = p->T;
     left.sums = sums;
     left.times = ldexpf(1.0f, p->w->layout);
-    left.slices = cuda_pick_split(N, p->w->K, false).slices;
+    left.slices = cuda_pick_split(p->w->N, p->w->K, false).slices;
     cb->waiting.sums = left;
     return ERR_OK;
 }
@@ -336,8 +340,9 @@ status cuda_linear(backend *b, const linear_args *a)
         pieces[i] = linear_piece{a->part[i].w, nullptr,          buf_of<bf16>(a->x), a->T,
                                  nullptr,      a->part[i].y.ptr, a->part[i].out};
     }
-    if (a->n_parts == 1 && can_leave_slices(cb, &pieces[0])) {
-        return run_leaving(cb, &pieces[0], buf_of<float>(a->part[0].y));
+    if (a->n_parts == 1 && a->part[0].out == LINEAR_ADD &&
+        linear_can_leave(cb, pieces[0].w, pieces[0].x, a->T)) {
+        return run_waiting(cb, &pieces[0], buf_of<float>(a->part[0].y));
     }
     return linear_run(cb, pieces, a->n_parts, nullptr, scratch_at<float>(cb, 0));
 }

@@ -141,6 +141,10 @@ typedef struct {
 status linear_run(cuda_backend *cb, const linear_piece *pieces, int n, const pick_tile *tile,
                   float *partial);
 int64_t linear_partial_bytes(int64_t T);
+/* Whether a linear of w in a call of T rows may leave its slices' sums for who comes behind, and
+ * such a call: f32 [slices of cuda_pick_split, T, N] at `sums`, not times 2^k. */
+bool linear_can_leave(const cuda_backend *cb, const dev_weight *w, const bf16 *x, int T);
+status linear_run_leaving(cuda_backend *cb, const dev_weight *w, const bf16 *x, int T, float *sums);
 
 /* y act [T, F] = silu(x gate^T) * (x up^T); linear_swiglu_bytes(T, F) of scratch from byte
  * `scratch` on. The same bits whether gate and up share tiles or not. */

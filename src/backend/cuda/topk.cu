@@ -180,14 +180,15 @@ status cuda_topk(backend *b, const topk_args *a)
     TRY(cuda_need(cb, "topk", topk_bytes(a->M, a->V, a->k)));
     int chunks = cuda_pick_topk_chunks(a->V);
     ranked *found = scratch_at<ranked>(cb, 0);
-    topk_chunk_kernel<<<dim3(chunks, a->M), TOPK_THREADS, 0, cb->stream>>>(
-        buf_of<float>(a->logits), a->V, a->k, a->scale, a->softcap, found);
-    TRY(CUDA_LAUNCHED(cb));
+    bool is_early = cb->sm == 90;
+    CUDA_TRY(cb, launch_early(is_early, topk_chunk_kernel, dim3(chunks, a->M), TOPK_THREADS, 0,
+                              cb->stream, buf_of<float>(a->logits), a->V, a->k, a->scale,
+                              a->softcap, found));
     int n = chunks * a->k;
     ASSERT(n <= TOPK_MERGE_LARGE * TOPK_THREADS);
     auto merge = n <= TOPK_MERGE_SMALL * TOPK_THREADS ? topk_merge_kernel<TOPK_MERGE_SMALL>
                                                       : topk_merge_kernel<TOPK_MERGE_LARGE>;
-    merge<<<a->M, TOPK_THREADS, 0, cb->stream>>>(found, n, a->k, buf_of<int32_t>(a->ids),
-                                                 buf_of<float>(a->vals));
-    return CUDA_LAUNCHED(cb);
+    CUDA_TRY(cb, launch_early(is_early, merge, dim3(a->M), TOPK_THREADS, 0, cb->stream, found, n,
+                              a->k, buf_of<int32_t>(a->ids), buf_of<float>(a->vals)));
+    return cb->broken;
 }

@@ -216,11 +216,14 @@ static const backend_ops table = {
     .draft_attn_prep = ref_draft_attn_prep,
     .draft_attn = ref_draft_attn,
     .draft_conv = ref_draft_conv,
+    .draft_enter = ref_draft_enter,
+    .draft_leave = ref_draft_leave,
     .topk = ref_topk,
     .draft_select = ref_draft_select,
     .sample = ref_sample,
     .accept = ref_accept,
     .count_prompt = ref_count_prompt,
+    .mark = ref_mark,
     .close = ref_close,
 };
 

@@ -16,26 +16,32 @@ static float *ring_at(dev_buf b, const draft_ring *ring, int64_t slot, int G, in
     return ref_f32(b) + ((slot * G + g) * ring->R + pos % ring->R) * D;
 }
 
-status ref_draft_kv_write(backend *b, const draft_kv_write_args *a)
+static void write_ring(ref_backend *r, const draft_kv_write_args *a, int i)
 {
-    ref_backend *r = ref_of(b);
-    TRY(ref_need(r, "draft_kv_write", ref_attn_own(1, a->D), 0));
+    const draft_ring *ring = &a->layer[i].ring;
     for (int64_t t = 0; t < a->rows.T; t++) {
         int lane = ref_i32(a->rows.row_lane)[t];
         if (lane < 0) continue;
         int n = a->n_commit.ptr ? ref_i32(a->n_commit)[lane] : ref_lane_rows(&a->rows, lane);
         int index = (int)t - ref_i32(a->rows.lane_row)[lane];
-        if (index >= n || index < n - a->ring.R) continue;
+        if (index >= n || index < n - ring->R) continue;
         int slot = ref_i32(a->rows.lane_slot)[lane], pos = ref_i32(a->rows.row_pos)[t];
         for (int g = 0; g < a->G; g++) {
             int64_t at = (t * a->G + g) * a->D;
-            norm_rotate(ref_f32(a->k) + at, ref_f32(a->k_norm), a->eps, ref_f32(a->cs) + t * a->D,
-                        a->D, ref_own(r, 0),
-                        ring_at(a->ring.k, &a->ring, slot, a->G, g, pos, a->D));
-            memcpy(ring_at(a->ring.v, &a->ring, slot, a->G, g, pos, a->D), ref_f32(a->v) + at,
+            norm_rotate(ref_f32(a->layer[i].k) + at, ref_f32(a->layer[i].k_norm), a->eps,
+                        ref_f32(a->cs) + t * a->D, a->D, ref_own(r, 0),
+                        ring_at(ring->k, ring, slot, a->G, g, pos, a->D));
+            memcpy(ring_at(ring->v, ring, slot, a->G, g, pos, a->D), ref_f32(a->layer[i].v) + at,
                    (size_t)a->D * sizeof(float));
         }
     }
+}
+
+status ref_draft_kv_write(backend *b, const draft_kv_write_args *a)
+{
+    ref_backend *r = ref_of(b);
+    TRY(ref_need(r, "draft_kv_write", ref_attn_own(1, a->D), 0));
+    for (int i = 0; i < a->n_layers; i++) write_ring(r, a, i);
     return ERR_OK;
 }
 
@@ -150,4 +156,40 @@ status ref_draft_conv(backend *b, const draft_conv_args *a)
         }
     }
     return ERR_OK;
+}
+
+status ref_draft_enter(backend *b, const draft_enter_args *a)
+{
+    int M = a->L * a->B;
+    TRY(ref_rmsnorm(
+        b, &(rmsnorm_args){.x = a->h, .w = a->norm, .y = a->x, .T = M, .E = a->E, .eps = a->eps}));
+    TRY(ref_linear(
+        b, &(linear_args){
+               .x = a->x, .T = M, .n_parts = 1, .part = {{a->kernel, a->delta, LINEAR_ACT}}}));
+    return ref_draft_conv(b, &(draft_conv_args){.u = a->x,
+                                                .delta = a->delta,
+                                                .base = a->base,
+                                                .y = a->y,
+                                                .L = a->L,
+                                                .B = a->B,
+                                                .E = a->E,
+                                                .group = a->group,
+                                                .side = 0});
+}
+
+status ref_draft_leave(backend *b, const draft_leave_args *a)
+{
+    TRY(ref_linear(
+        b, &(linear_args){
+               .x = a->x, .T = a->L * a->B, .n_parts = 1, .part = {{a->w, a->u, LINEAR_ACT}}}));
+    return ref_draft_conv(b, &(draft_conv_args){.u = a->u,
+                                                .delta = a->delta,
+                                                .base = a->base,
+                                                .h = a->h,
+                                                .L = a->L,
+                                                .B = a->B,
+                                                .E = a->E,
+                                                .group = a->group,
+                                                .side = 1,
+                                                .adds = true});
 }

@@ -131,10 +131,13 @@ status ref_draft_kv_write(backend *b, const draft_kv_write_args *a);
 status ref_draft_attn_prep(backend *b, const draft_attn_prep_args *a);
 status ref_draft_attn(backend *b, const draft_attn_args *a);
 status ref_draft_conv(backend *b, const draft_conv_args *a);
+status ref_draft_enter(backend *b, const draft_enter_args *a);
+status ref_draft_leave(backend *b, const draft_leave_args *a);
 status ref_topk(backend *b, const topk_args *a);
 status ref_draft_select(backend *b, const draft_select_args *a);
 status ref_sample(backend *b, const sample_args *a);
 status ref_accept(backend *b, const accept_args *a);
 status ref_count_prompt(backend *b, const count_prompt_args *a);
+status ref_mark(backend *b, const mark_args *a);
 
 #endif
