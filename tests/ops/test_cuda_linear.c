@@ -8,7 +8,7 @@ static const backend_limits limits = {.T = 1100,
                                       .rows_per_lane = 16,
                                       .E = 2048,
                                       .K = 4160,
-                                      .N = 10240,
+                                      .N = 17408,
                                       .F = 1024,
                                       .moe_F = 256,
                                       .shared_F = 256,
@@ -40,9 +40,19 @@ typedef struct {
     int T, N, K;
 } wide_case;
 static const wide_case wide_cases[] = {
-    {Q(4, 64), 300, 300, 4160}, {Q(4, 64), 1060, 2560, 1024}, {Q(4, 64), 1060, 3584, 1024},
-    {Q(4, 32), 300, 129, 1120}, {Q(8, 128), 300, 513, 1152},  {Q(6, 64), 300, 77, 640},
-    {Q(5, 64), 300, 130, 1088}, {Q(3, 64), 300, 128, 1280},   {Q(2, 64), 300, 260, 2048},
+    {Q(4, 64), 300, 300, 4160},
+    {Q(4, 64), 1060, 2560, 1024},
+    {Q(4, 64), 1060, 3584, 1024},
+    {Q(4, 32), 300, 129, 1120},
+    {Q(8, 128), 300, 513, 1152},
+    {Q(6, 64), 300, 77, 640},
+    {Q(5, 64), 300, 130, 1088},
+    {Q(3, 64), 300, 128, 1280},
+    {Q(2, 64), 300, 260, 2048},
+    /* Large blocks: one slice with an odd end; slices in clusters, of outputs with an odd end. */
+    {Q(4, 64), 300, 16400, 832},
+    {Q(4, 32), 300, 9001, 3008},
+    {Q(4, 64), 300, 9000, 5120},
     {W_BF16, 300, 200, 2056},
 };
 
@@ -135,8 +145,11 @@ TEST(a_gated_pair_has_the_bits_of_its_two_linears_at_any_length)
     backend *b = op_cuda(&limits);
     if (!b) TEST_SKIP("no cuda backend");
     uint64_t seed = test_seed();
-    static const wide_case cases[] = {
-        {Q(4, 64), 300, 200, 2048}, {W_BF16, 300, 70, 1024}, {Q(4, 64), 1060, 1280, 4160}};
+    static const wide_case cases[] = {{Q(4, 64), 300, 200, 2048},
+                                      {W_BF16, 300, 70, 1024},
+                                      {Q(4, 64), 1060, 1280, 4160},
+                                      {Q(4, 64), 300, 16400, 832},
+                                      {Q(4, 32), 300, 17400, 2112}};
     for (int i = 0; i < N_CASES(cases); i++) {
         const wide_case *p = &cases[i];
         op_call c = {.seed = seed + (uint64_t)i};

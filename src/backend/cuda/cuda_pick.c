@@ -71,6 +71,46 @@ pick_tile cuda_pick_rounds(pick_tile tile, int bits, int64_t T, int64_t n_groups
     return narrow_rows * 10 <= wide_rows * 9 ? narrow : tile;
 }
 
+static int64_t block_count(const pick_part *parts, int n, int cluster, int outputs)
+{
+    int64_t blocks = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t along = parts[i].is_pair ? outputs / 2 : outputs;
+        int64_t own = round_up_div(parts[i].N, along) * parts[i].slices * parts[i].row_tiles;
+        blocks += cluster ? round_up_div(own, cluster) * cluster : own;
+    }
+    return blocks;
+}
+
+static bool is_deep(const pick_part *parts, int n, int outputs)
+{
+    for (int i = 0; i < n; i++) {
+        if (parts[i].bricks > PICK_DEEP_BRICKS_MAX ||
+            parts[i].bricks * (outputs / PICK_BRICK_N) > PICK_DEEP_ALL_BRICKS_MAX)
+            return false;
+    }
+    return true;
+}
+
+pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int cluster, bool can_grow,
+                          int n_sms)
+{
+    int outputs = tile.outputs;
+    int64_t blocks = block_count(parts, n, cluster, outputs);
+    if (can_grow && blocks > n_sms) {
+        for (outputs = PICK_BLOCK_OUTPUTS_MIN; outputs <= PICK_BLOCK_OUTPUTS_MAX;
+             outputs += 2 * PICK_BRICK_N) {
+            blocks = block_count(parts, n, cluster, outputs);
+            if (blocks <= n_sms) break;
+        }
+    }
+    if (outputs > PICK_BLOCK_OUTPUTS_MAX) return tile;
+    if (is_deep(parts, n, outputs) && blocks <= PICK_DEEP_BLOCKS_MAX)
+        return (pick_tile){PICK_DEEP, PICK_BLOCK_ROWS, outputs};
+    if (outputs == tile.outputs) return tile; /* spread evenly as it is */
+    return (pick_tile){PICK_BLOCK, PICK_BLOCK_ROWS, outputs};
+}
+
 int cuda_pick_split_tiles_max(pick_tile tile)
 {
     int n = PICK_SLICE_FLOATS / (tile.columns * tile.outputs);

@@ -43,6 +43,8 @@ pick_split cuda_pick_split(int64_t N, int64_t K, bool is_experts);
 /* The kernels of a linear. All run the same chain for an output. */
 typedef enum {
     PICK_STREAM, /* few rows: weights go straight to registers */
+    PICK_BLOCK,  /* the same in one large block a processor: sm_90 alone */
+    PICK_DEEP,   /* short slices, weights through shared memory: sm_90 alone */
     PICK_TILE,   /* mma.sync over tiles in shared memory: any GPU from sm_80 on */
     PICK_WIDE,   /* wgmma: sm_90 alone */
 } pick_kernel;
@@ -62,6 +64,35 @@ pick_tile cuda_pick_experts_tile(int sm, int bits, int64_t T);
  * of rows where those leave fewer processors idle in the last round of blocks. */
 enum { PICK_ROUNDS_COLUMNS = 112 };
 pick_tile cuda_pick_rounds(pick_tile tile, int bits, int64_t T, int64_t n_groups, int n_sms);
+
+/* Few rows by large blocks, with a warp for every 16 of a tile's outputs and all of a slice's x in
+ * shared memory; of short slices the weights too (PICK_DEEP). For the width that models have. */
+enum {
+    PICK_BLOCK_BITS = 4,
+    PICK_BLOCK_ROWS = 8,
+    PICK_BLOCK_OUTPUTS_MIN = 96, /* less is a launch that PICK_STREAM spreads as evenly */
+    PICK_BLOCK_OUTPUTS_MAX = 288,
+    PICK_BLOCK_BRICKS_MAX = 96, /* of a slice */
+    PICK_DEEP_BRICKS_MAX = 32,
+    /* Bricks of all warps: what is left of 227 KB beside x and the sums. */
+    PICK_DEEP_ALL_BRICKS_MAX = 256,
+    PICK_DEEP_OUTPUTS_MAX = PICK_DEEP_ALL_BRICKS_MAX / PICK_DEEP_BRICKS_MAX * PICK_BRICK_N,
+    /* Blocks of 64 outputs up to which a launch is deep as it is. */
+    PICK_DEEP_BLOCKS_MAX = 288,
+};
+/* A weight of a launch, or a gate and its up. */
+typedef struct {
+    int64_t N;
+    bool is_pair;
+    int slices;    /* that blocks share */
+    int bricks;    /* that a block multiplies */
+    int row_tiles; /* of experts more than one */
+} pick_part;
+/* The tile with which the launch has at most n_sms blocks, in clusters of `cluster` (0: none) for
+ * each part, and the fewest outputs; of `tile`, PICK_STREAM's for up to 8 rows, if there is none.
+ * can_grow: tiles may have other outputs than that. */
+pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int cluster, bool can_grow,
+                          int n_sms);
 
 /* Whether one block per slice pays (partial sums pass through memory), or a block should run all
  * slices of its tile itself: n_tiles blocks without a split. */

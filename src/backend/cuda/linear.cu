@@ -140,13 +140,18 @@ static ahead_spans ahead_own(const cuda_backend *cb, const tile_args *t, int bit
     return own;
 }
 
+static bool is_few(pick_tile tile)
+{
+    return tile.kernel != PICK_TILE && tile.kernel != PICK_WIDE;
+}
+
 /* What the next launch reads, if it is known, and whether this one leaves room for it. */
 static void ahead_init(cuda_backend *cb, tile_args *t, int bits, pick_tile tile)
 {
     ahead_spans own = ahead_own(cb, t, bits);
     t->ahead = ahead_note(&cb->ahead, t->part[0].bricks[0], &own);
     bool is_small = ahead_total(&t->ahead) <= AHEAD_BYTES;
-    if (cb->sm != 90 || tile.kernel != PICK_STREAM || !is_small) t->ahead.n = 0;
+    if (cb->sm != 90 || !is_few(tile) || !is_small) t->ahead.n = 0;
     ahead_fit(&t->ahead, AHEAD_BYTES);
     t->is_light = !t->has_experts && ahead_total(&own) < AHEAD_LIGHT_BYTES;
 }
@@ -167,6 +172,43 @@ static int cluster_of(const cuda_backend *cb, const tile_args *t, pick_tile tile
         if (t->part[i].is_split && most % t->part[i].slices) return 0;
     }
     return most > 1 && most <= LINEAR_CLUSTER_MAX ? most : 0;
+}
+
+/* Bricks of K that a block multiplies. */
+static int part_bricks(const tile_part *p)
+{
+    return p->is_split ? p->slice_bricks : p->n_bricks;
+}
+
+/* The tile for t's launch of PICK_STREAM: that, or one of the large blocks. */
+static pick_tile block_tile(const cuda_backend *cb, const tile_args *t, int bits, pick_tile tile)
+{
+    if (cb->sm != 90 || tile.kernel != PICK_STREAM || tile.columns != PICK_BLOCK_ROWS ||
+        bits != PICK_BLOCK_BITS)
+        return tile;
+    pick_part parts[OPS_PARTS_MAX];
+    bool can_grow = !t->has_experts;
+    for (int i = 0; i < t->n_parts; i++) {
+        const tile_part *p = &t->part[i];
+        int bricks = part_bricks(p);
+        if (p->is_x_odd || p->K % PICK_BRICK_K || bricks > PICK_BLOCK_BRICKS_MAX) return tile;
+        if (!p->is_split && p->slices > 1) return tile;
+        can_grow &= !p->is_split || t->cluster || p->slice_step > 0; /* else they meet in memory */
+        int slices = p->is_split ? p->slices : 1;
+        parts[i] = pick_part{p->N, p->bricks[1] != nullptr, slices, bricks, p->row_tiles};
+    }
+    return cuda_pick_block(tile, parts, t->n_parts, t->cluster, can_grow, cb->n_sms);
+}
+
+/* t, cut for tiles of PICK_STREAM, as a launch of l->tile. */
+static void block_init(tile_args *t, tile_launch *l)
+{
+    int outputs = l->tile.outputs;
+    for (int i = 0; i < t->n_parts; i++) {
+        tile_part *p = &t->part[i];
+        p->n_groups = static_cast<int>(div_up<int64_t>(p->N, p->bricks[1] ? outputs / 2 : outputs));
+        l->bricks = part_bricks(p) > l->bricks ? part_bricks(p) : l->bricks;
+    }
 }
 
 /* One launch: pieces of one format, for one tile; with PICK_WIDE of one x. */
@@ -200,6 +242,8 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
     for (int i = 0; i < n; i++)
         t.part[i].is_split = cuda_pick_is_split(n_tiles, t.part[i].slices, tile);
     t.cluster = cluster_of(cb, &t, tile);
+    tile = l.tile = block_tile(cb, &t, linear_weight_bits(w), tile);
+    block_init(&t, &l);
     for (int i = 0; i < n; i++) {
         tile_part *p = &t.part[i];
         int tiles = p->n_groups * p->row_tiles;

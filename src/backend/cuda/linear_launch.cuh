@@ -2,6 +2,7 @@
 #ifndef RIPTIDE_BACKEND_CUDA_LINEAR_LAUNCH_CUH
 #define RIPTIDE_BACKEND_CUDA_LINEAR_LAUNCH_CUH
 
+#include "backend/cuda/linear_deep.cuh"
 #include "backend/cuda/linear_stream.cuh"
 #include "backend/cuda/linear_tile.cuh"
 #include "backend/cuda/linear_wide.cuh"
@@ -23,6 +24,18 @@ template <int BITS, int NT> static tile_choice stream_choice(bool has_two)
     }
     return c;
 }
+/* bricks: the most of a block. */
+template <int BITS> static tile_choice large_choice(pick_tile t, int bricks, bool has_two)
+{
+    int threads = t.outputs * 2;
+    bool is_deep = t.kernel == PICK_DEEP;
+    int shared = block_shared(threads, bricks, dequant_brick_bytes(BITS, has_two), is_deep);
+    tile_choice c = {linear_block_kernel<BITS, false>, nullptr, threads, shared, 0};
+    if (has_two) c.kernel = linear_block_kernel<BITS, true>;
+    if (is_deep) c.kernel = linear_deep_kernel<BITS, false>;
+    if (is_deep && has_two) c.kernel = linear_deep_kernel<BITS, true>;
+    return c;
+}
 template <int BITS, int NT, int WN> static tile_choice block_choice(void)
 {
     using S = tile_shape<BITS, NT, WN>;
@@ -38,8 +51,14 @@ template <int BITS, int COLUMNS> static tile_choice wide_choice(bool has_slices)
     return {nullptr, linear_wide_kernel<BITS, COLUMNS, false>, S::THREADS, S::SHARED, 0};
 }
 
-template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, bool has_two)
+template <int BITS>
+static tile_choice choice_of(pick_tile t, bool has_slices, bool has_two, int bricks)
 {
+    if constexpr (BITS == PICK_BLOCK_BITS) {
+        if (t.kernel == PICK_BLOCK || t.kernel == PICK_DEEP) {
+            return large_choice<BITS>(t, bricks, has_two);
+        }
+    }
     if (t.kernel == PICK_STREAM) {
         if (t.columns == 8) return stream_choice<BITS, 1>(has_two);
         return t.columns == 16 ? stream_choice<BITS, 2>(has_two) : stream_choice<BITS, 4>(has_two);
@@ -68,7 +87,7 @@ template <int BITS> static tile_choice choice_of(pick_tile t, bool has_slices, b
 template <int BITS>
 cudaError_t linear_tile_launch(const tile_launch *l, const tile_args *a, const CUtensorMap *map)
 {
-    tile_choice c = choice_of<BITS>(l->tile, l->has_slices, a->has_two_groups);
+    tile_choice c = choice_of<BITS>(l->tile, l->has_slices, a->has_two_groups, l->bricks);
     if (c.wide) {
         return launch_early(l->is_early, c.wide, l->grid, c.threads, c.shared, l->stream, *a, *map);
     }
@@ -79,10 +98,10 @@ cudaError_t linear_tile_launch(const tile_launch *l, const tile_args *a, const C
     return launch_early(l->is_early, c.kernel, l->grid, c.threads, c.shared, l->stream, *a);
 }
 
-template <int BITS> static cudaError_t choice_open(pick_tile tile)
+template <int BITS> static cudaError_t choice_open(pick_tile tile, int bricks = 0)
 {
     for (int way = 0; way < 4; way++) {
-        tile_choice c = choice_of<BITS>(tile, way & 1, way & 2);
+        tile_choice c = choice_of<BITS>(tile, way & 1, way & 2, bricks);
         const void *kernel = c.wide ? reinterpret_cast<const void *>(c.wide)
                                     : reinterpret_cast<const void *>(c.kernel);
         cudaError_t r = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -101,10 +120,14 @@ template <int BITS> cudaError_t linear_tile_open(int sm)
         if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_experts_tile(sm, BITS, T));
         if (r != cudaSuccess) return r;
     }
-    if (sm == 90 && BITS == 4) {
-        return choice_open<BITS>({PICK_WIDE, PICK_ROUNDS_COLUMNS, 2 * PICK_GROUP_N});
-    }
-    return cudaSuccess;
+    if (sm != 90 || BITS != 4) return cudaSuccess;
+    cudaError_t r = choice_open<BITS>({PICK_WIDE, PICK_ROUNDS_COLUMNS, 2 * PICK_GROUP_N});
+    if (r != cudaSuccess) return r;
+    r = choice_open<BITS>({PICK_BLOCK, PICK_BLOCK_ROWS, PICK_BLOCK_OUTPUTS_MAX},
+                          PICK_BLOCK_BRICKS_MAX);
+    if (r != cudaSuccess) return r;
+    return choice_open<BITS>({PICK_DEEP, PICK_BLOCK_ROWS, PICK_DEEP_OUTPUTS_MAX},
+                             PICK_DEEP_BRICKS_MAX);
 }
 
 #endif

@@ -108,6 +108,17 @@ __device__ static inline void stream_load(stream_brick<BITS, HAS_TWO> &b,
     }
 }
 
+/* The first of n bricks. */
+template <int BITS, bool HAS_TWO, int AHEAD>
+__device__ static inline void stream_begin(stream_brick<BITS, HAS_TWO> (&w)[AHEAD],
+                                           const stream_source<BITS> &source, int n)
+{
+#pragma unroll
+    for (int j = 0; j < AHEAD; j++) {
+        if (j < n) stream_load<BITS, HAS_TWO>(w[j], source, j);
+    }
+}
+
 /* acc += brick x x: the chain of tile_step. */
 template <int BITS, int NT, bool HAS_TWO>
 __device__ static inline void stream_step(float (&acc)[NT][4], const stream_brick<BITS, HAS_TWO> &w,
@@ -135,6 +146,59 @@ __device__ static inline void stream_step(float (&acc)[NT][4], const stream_bric
         for (int n = 0; n < NT; n++) {
             mma_bf16(acc[n], frag, b[f / 2][n][f % 2 * 2], b[f / 2][n][f % 2 * 2 + 1]);
         }
+    }
+}
+
+/* A lane's B fragments of one brick of x: at `at` of its first 8 rows, whose pieces lie `flip` on.
+ */
+template <int NT>
+__device__ static inline void stream_load_b(uint32_t (&b)[2][NT][4], const uint8_t *at)
+{
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int v = 0; v < 2 * NT; v++) {
+        int row = v % NT * 8 + (lane & 7), piece = v / NT * 4 + (lane >> 3);
+        load_matrix_x4(b[v / NT][v % NT],
+                       at + row * TILE_X_ROW_BYTES + ((piece ^ (lane & 7)) << 4));
+    }
+}
+
+/* N bricks of x that are there, in one piece: without a branch between them, what one brick's
+ * products wait for is filled with the next one's codes. HAS_MORE: AHEAD more follow. */
+template <int N, bool HAS_MORE, int BITS, int NT, bool HAS_TWO, int AHEAD>
+__device__ static inline void stream_turn(float (&acc)[NT][4],
+                                          stream_brick<BITS, HAS_TWO> (&w)[AHEAD],
+                                          const stream_source<BITS> &source, const uint8_t *rows_at)
+{
+    uint32_t b[2][NT][4], next[2][NT][4];
+    stream_load_b<NT>(next, rows_at);
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        memcpy(b, next, sizeof b);
+        if (j + 1 < N) {
+            stream_load_b<NT>(next, rows_at + (j + 1) * stream_shape<NT>::BRICK_BYTES);
+        }
+        stream_step<BITS, NT, HAS_TWO>(acc, w[j % AHEAD], b);
+        if (HAS_MORE || j + AHEAD < N) {
+            stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
+        }
+    }
+}
+
+/* The first n <= N of them; n_left follow. */
+template <int N, int BITS, int NT, bool HAS_TWO, int AHEAD>
+__device__ static inline void stream_some(float (&acc)[NT][4],
+                                          stream_brick<BITS, HAS_TWO> (&w)[AHEAD],
+                                          const stream_source<BITS> &source, const uint8_t *rows_at,
+                                          int n, int n_left)
+{
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        if (j >= n) break;
+        uint32_t b[2][NT][4];
+        stream_load_b<NT>(b, rows_at + j * stream_shape<NT>::BRICK_BYTES);
+        stream_step<BITS, NT, HAS_TWO>(acc, w[j % AHEAD], b);
+        if (j + AHEAD < n + n_left) stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
     }
 }
 
@@ -210,24 +274,24 @@ template <int NT> __device__ static inline void stream_x_advance(stream_x<NT> &x
     x.k += n * PICK_BRICK_K;
 }
 
-/* A pair's up sums (warps 2 and 3) to the warps of its gate (0 and 1), through shared memory that
- * all have read for the last time. */
+/* A pair's up sums (the second half of the block's warps) to the warps of its gate (the first),
+ * through shared memory that all have read for the last time. */
 template <int NT>
 __device__ static inline void stream_hand_up(const float (&sum)[NT][4], float (&up)[NT][4],
                                              float4 *shared)
 {
-    constexpr int THREADS = stream_shape<NT>::THREADS, HALF = THREADS / 2;
-    int tid = threadIdx.x % HALF;
-    bool is_up = threadIdx.x >= HALF;
-    tile_sync<THREADS>();
+    const int half = blockDim.x / 2;
+    bool is_up = threadIdx.x >= half;
+    int tid = is_up ? threadIdx.x - half : threadIdx.x;
+    __syncthreads();
 #pragma unroll
     for (int c = 0; c < NT; c++) {
-        if (is_up) shared[c * HALF + tid] = make_float4(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
+        if (is_up) shared[c * half + tid] = make_float4(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
     }
-    tile_sync<THREADS>(); /* up's sums are there */
+    __syncthreads(); /* up's sums are there */
 #pragma unroll
     for (int c = 0; c < NT; c++) {
-        float4 v = shared[c * HALF + tid];
+        float4 v = shared[c * half + tid];
         up[c][0] = v.x, up[c][1] = v.y, up[c][2] = v.z, up[c][3] = v.w;
     }
 }
@@ -238,25 +302,25 @@ template <int NT>
 __device__ static inline bool stream_meet(float (&sum)[NT * 4], const tile_part &p, int slice,
                                           float4 *sums)
 {
-    constexpr int THREADS = stream_shape<NT>::THREADS;
+    const int threads = blockDim.x;
     cluster_wait(); /* all blocks have begun */
     if (slice > 0) {
         int first = cluster_rank() - slice;
-        float4 *at = sums + (slice - 1) * THREADS * NT + threadIdx.x;
+        float4 *at = sums + (slice - 1) * threads * NT + threadIdx.x;
 #pragma unroll
         for (int c = 0; c < NT; c++) {
             const float *v = &sum[c * 4];
-            cluster_send_four(at + c * THREADS, first, make_float4(v[0], v[1], v[2], v[3]));
+            cluster_send_four(at + c * threads, first, make_float4(v[0], v[1], v[2], v[3]));
         }
     }
     cluster_arrive();
     cluster_wait(); /* the sums of all are there */
     if (slice > 0) return false;
     for (int s = 1; s < p.slices; s++) {
-        const float4 *at = sums + (s - 1) * THREADS * NT + threadIdx.x;
+        const float4 *at = sums + (s - 1) * threads * NT + threadIdx.x;
 #pragma unroll
         for (int c = 0; c < NT; c++) {
-            float4 v = at[c * THREADS];
+            float4 v = at[c * threads];
             float *t = &sum[c * 4];
             t[0] += v.x, t[1] += v.y, t[2] += v.z, t[3] += v.w;
         }
@@ -293,17 +357,14 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
     const tile_part &p = a.part[job.part];
     const tile_rows rows = job.rows;
     const int first = job.first, end = job.end;
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    int warp = threadIdx.x >> 5;
     /* Outputs beyond N read the last block, and are not stored. */
     int64_t block = tile_block<S::BLOCKS>(p, job.group, warp);
     int64_t from = min(block, (p.N + PICK_BRICK_N - 1) / PICK_BRICK_N - 1) * p.n_bricks + first;
     stream_source<BITS> source = stream_source_init<BITS>(
         p.bricks[tile_half<S::BLOCKS>(p, warp)] + rows.expert * p.expert_bytes + from * BRICK);
     stream_brick<BITS, HAS_TWO> w[AHEAD];
-#pragma unroll
-    for (int j = 0; j < AHEAD; j++) {
-        if (first + j < end) stream_load<BITS, HAS_TWO>(w[j], source, j);
-    }
+    stream_begin(w, source, end - first);
     if (a.is_light) ahead_fetch(a.ahead);
     launch_wait(); /* for x, and for the partial sums of the linear before */
     stream_x<NT> x = stream_x_init<NT>(p, rows, first, shared);
@@ -321,21 +382,14 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
         stream_x_advance<NT>(x, n);
         stream_load_x<NT>(x, p, shared + is_odd * S::CHUNK_BYTES, end - chunk - n);
         copy_async_commit();
-#pragma unroll
-        for (int j = 0; j < S::X_BRICKS; j++) {
-            if (j >= n) break;
-            uint32_t b[2][NT][4];
-#pragma unroll
-            for (int v = 0; v < 2 * NT; v++) {
-                int row = v % NT * 8 + (lane & 7), piece = v / NT * 4 + (lane >> 3);
-                load_matrix_x4(b[v / NT][v % NT], rows_at + j * S::BRICK_BYTES +
-                                                      row * TILE_X_ROW_BYTES +
-                                                      ((piece ^ (lane & 7)) << 4));
-            }
-            stream_step<BITS, NT, HAS_TWO>(acc[0], w[j % AHEAD], b);
-            if (chunk + j + AHEAD < end) {
-                stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
-            }
+        int n_left = end - chunk - n;
+        /* Of 32 rows the sums leave no registers for the next brick's x. */
+        if (NT < 4 && n == S::X_BRICKS && n_left >= AHEAD) {
+            stream_turn<S::X_BRICKS, true>(acc[0], w, source, rows_at);
+        } else if (NT < 4 && n == S::X_BRICKS && n_left == 0) {
+            stream_turn<S::X_BRICKS, false>(acc[0], w, source, rows_at);
+        } else {
+            stream_some<S::X_BRICKS>(acc[0], w, source, rows_at, n, n_left);
         }
         stream_source_advance<BITS>(source, n * BRICK);
         left -= n;
