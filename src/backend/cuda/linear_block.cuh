@@ -23,6 +23,13 @@ static inline int block_shared(int threads, int bricks, int brick_bytes, bool is
            (LINEAR_CLUSTER_MAX - 1) * 16 * threads;
 }
 
+/* Bricks that there is room for: as many for a short last slice as for the others, so that all find
+ * the sums in the same place. */
+__device__ static inline int block_room(const tile_part &p)
+{
+    return p.is_split ? p.slice_bricks : p.n_bricks;
+}
+
 /* What a warp of a block multiplies. */
 struct block_place {
     int half; /* of a pair */
@@ -152,7 +159,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
         stream_source_advance<BITS>(source, turn * BRICK);
         rows_at += turn * BLOCK_BRICK_BYTES;
     }
-    block_end(sum, a, p, job, at, shared, shared + n * BLOCK_BRICK_BYTES);
+    block_end(sum, a, p, job, at, shared, shared + block_room(p) * BLOCK_BRICK_BYTES);
 }
 
 #endif

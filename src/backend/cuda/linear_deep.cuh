@@ -79,9 +79,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
         return;
     }
     const tile_part &p = a.part[job.part];
-    const int n = job.end - job.first, warp = threadIdx.x >> 5;
+    const int n = job.end - job.first, room = block_room(p), warp = threadIdx.x >> 5;
     const block_place at = block_place_init<BRICK>(p, job);
-    uint8_t *w = shared + n * BLOCK_BRICK_BYTES + warp * n * BRICK;
+    uint8_t *w = shared + room * (BLOCK_BRICK_BYTES + warp * BRICK);
     if ((threadIdx.x & 31) == 0 && at.is_on) {
         for (int i = 0; i * DEEP_PIECE < n; i++) tma_barrier_init(&full[warp][i], 1);
         tma_barrier_fence();
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     block_load_x(shared, p, job.rows, job.first, n); /* its barrier shows all warps theirs, too */
     float sum[1][1][4] = {};
     if (at.is_on) deep_multiply<BITS, HAS_TWO>(sum[0], w, shared, n, full[warp]);
-    uint8_t *sums = shared + n * (BLOCK_BRICK_BYTES + (blockDim.x >> 5) * BRICK);
+    uint8_t *sums = shared + room * (BLOCK_BRICK_BYTES + (blockDim.x >> 5) * BRICK);
     block_end(sum, a, p, job, at, shared, sums);
 #else
     (void)a;
