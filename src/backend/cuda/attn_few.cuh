@@ -54,11 +54,13 @@ __device__ static inline attn_few_task attn_few_open(const attn_params &p, int N
     t.segment = p.n_segments - 1 - static_cast<int>(blockIdx.z);
     t.tile = attn_segment_begin(t.segment) / OPS_BLOCK;
     t.n_tiles = t.block = 0;
+    int slots = lane < p.L ? p.lane_slot[lane] : 0; /* asked for before it is known whose */
     t.at = attn_find(p.lane_row, p.L, p.R, N, blockIdx.x);
     if (t.at.lane < 0) return t;
+    int64_t slot = __shfl_sync(WARP_ALL, slots, t.at.lane & 31);
+    if (t.at.lane >= 32) slot = p.lane_slot[t.at.lane];
     if (lane < 16 && t.tile + lane < p.table_stride)
-        t.block =
-            p.table[static_cast<int64_t>(p.lane_slot[t.at.lane]) * p.table_stride + t.tile + lane];
+        t.block = p.table[slot * p.table_stride + t.tile + lane];
     int last = min(t.at.pair + N, t.at.n * p.R) - 1;
     t.last_pos = p.row_pos[t.at.first + attn_few_row_of(p, last)];
     if (t.tile * OPS_BLOCK <= t.last_pos)
@@ -95,16 +97,16 @@ __device__ static inline int attn_few_whole(const attn_params &p, const attn_few
 
 /* ---- filling ------------------------------------------------------------------------------ */
 
-/* Start copying the K or V of tile i; positions behind the last become zeros. All lanes of a group
- * take part. A thread has one column of 16 bytes, its rows are ROWS apart: of the places in
- * attn_k_at and attn_v_at the xor alone changes. Returns the tile's first cell. */
-template <kv_format F, int N, bool IS_V>
+/* Start copying the K or V of tile i; positions behind the last become zeros. THREADS take part. A
+ * thread has one column of 16 bytes, its rows are ROWS apart: of the places in attn_k_at and
+ * attn_v_at the xor alone changes. Returns the tile's first cell. */
+template <kv_format F, int N, int THREADS, bool IS_V>
 __device__ static inline int64_t attn_few_load(char *slot, const attn_params &p,
                                                const attn_few_task &t, int i)
 {
     using S = attn_few_sizes<F, N>;
-    constexpr unsigned CHUNKS = S::CHUNKS, ROWS = S::GROUP / CHUNKS, EACH = OPS_BLOCK / ROWS;
-    unsigned thread = threadIdx.x & 127, row = thread / CHUNKS, chunk = thread % CHUNKS;
+    constexpr unsigned CHUNKS = S::CHUNKS, ROWS = THREADS / CHUNKS, EACH = OPS_BLOCK / ROWS;
+    unsigned thread = threadIdx.x & (THREADS - 1), row = thread / CHUNKS, chunk = thread % CHUNKS;
     int64_t block = __shfl_sync(WARP_ALL, t.block, i & 31);
     int64_t cell = (block * p.G + t.g) * OPS_BLOCK;
     if (i >= t.n_tiles) return cell;
@@ -114,8 +116,8 @@ __device__ static inline int64_t attn_few_load(char *slot, const attn_params &p,
 #pragma unroll
     for (unsigned k = 0; k < EACH; k++) {
         unsigned x = IS_V ? ((row + k * ROWS) >> 2 & 3) << 1 : (row & 1) << 2;
-        const uint8_t *piece = from + k * S::GROUP * 16;
-        char *at = to + k * S::GROUP * 16 + (chunk ^ x) * 16;
+        const uint8_t *piece = from + k * THREADS * 16;
+        char *at = to + k * THREADS * 16 + (chunk ^ x) * 16;
         if (last >= OPS_BLOCK - 1)
             copy_async_16(at, piece);
         else
@@ -124,13 +126,13 @@ __device__ static inline int64_t attn_few_load(char *slot, const attn_params &p,
     return cell;
 }
 
-/* The block's queries into their slabs, zeros for no pair. A warp has a pair at a time. */
+/* A group's queries into their slabs, zeros for no pair. A warp has a pair at a time. */
 template <int EB, int N>
 __device__ static inline void attn_few_queries(char *slabs, const attn_params &p,
                                                const attn_few_task &t)
 {
     constexpr int D = attn_wide_shape::D, AHEAD = N / 4 < 8 ? N / 4 : 8;
-    unsigned piece = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    unsigned piece = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
     char *to = slabs + (piece >> 3) * (N * 128);
 #pragma unroll
     for (int from = 0; from < N / 4; from += AHEAD) {
@@ -169,7 +171,7 @@ __device__ static inline void attn_few_queries(char *slabs, const attn_params &p
 __device__ static inline int attn_few_row()
 {
     int r = threadIdx.x >> 2 & 7;
-    return (threadIdx.x >> 5) * 16 + (r >> 1) * 4 + (r & 1);
+    return (threadIdx.x >> 5 & 3) * 16 + (r >> 1) * 4 + (r & 1);
 }
 
 /* K as A operands of steps 4 i to 4 i + 3. */
@@ -352,17 +354,13 @@ __device__ static inline void attn_few_put(uint32_t to, const uint32_t (&w)[2])
 template <int N>
 __device__ static inline void attn_few_put_weights(char *weights, const uint32_t (&w)[N / 8][2])
 {
-    constexpr int M = N == 8 ? 2 : 4;
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3, h = lane >> 3 & 1;
+    uint32_t to = shared_address(weights) + (lane & 7) * 128 +
+                  ((warp * 32 + h * 16) ^ ((lane & 7) << 4));
 #pragma unroll
-    for (int i = 0; i < N / 8; i += M / 2) {
-        int nt = i + (M == 4 ? lane >> 4 : 0), h = lane >> 3 & 1, row = nt * 8 + (lane & 7);
-        uint32_t x[M];
-#pragma unroll
-        for (int m = 0; m < M; m++) x[m] = w[i + m / 2][m % 2];
-        attn_few_put(
-            shared_address(weights) + row * 128 + ((warp * 32 + h * 16) ^ ((row & 7) << 4)), x);
-    }
+    for (int i = 0; i + 1 < N / 8; i += 2)
+        attn_few_put(to + (i + (lane >> 4)) * 1024, {w[i][0], w[i][1], w[i + 1][0], w[i + 1][1]});
+    if (N / 8 % 2) attn_few_put(to + (N / 8 - 1) * 1024, w[N / 8 - 1]);
 }
 
 /* Columns I and I + 1 of four positions as the A operand of their m-tile. */
@@ -430,17 +428,23 @@ __device__ static inline void attn_few_mask(float (&s)[N / 2], const float *scal
         }
 }
 
-/* Move to the new maxima; weights in s, and as 16-bit operands in w. */
-template <kv_format F, int N, bool MASKS>
-__device__ static inline void attn_few_weigh(float (&s)[N / 2], uint32_t (&w)[N / 8][2],
-                                             attn_few_pairs<N / 4> &pairs, const float *max,
-                                             const float *scales)
+/* What the weights of a lane's two rows are multiplied by, from V's scales. */
+template <kv_format F>
+__device__ static inline void attn_few_factors(float (&f)[2], const float *scales)
 {
-    int lane = threadIdx.x & 31, row = attn_few_row();
-    float f[2];
+    int row = attn_few_row();
 #pragma unroll
     for (int h = 0; h < 2; h++)
         f[h] = F == KV_INT8 ? __fmul_rn(scales[row + 2 * h], ATTN_INT8_UNIT) : 1.0f;
+}
+
+/* Move to the new maxima; weights in s, and as 16-bit operands, times f, in w. */
+template <kv_format F, int N, bool MASKS>
+__device__ static inline void attn_few_weigh(float (&s)[N / 2], uint32_t (&w)[N / 8][2],
+                                             attn_few_pairs<N / 4> &pairs, const float *max,
+                                             const float (&f)[2])
+{
+    int lane = threadIdx.x & 31;
 #pragma unroll
     for (int nt = 0; nt < N / 8; nt++) {
 #pragma unroll

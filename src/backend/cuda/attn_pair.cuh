@@ -7,17 +7,17 @@
 #include "backend/cuda/attn_few.cuh"
 #include "backend/cuda/tma.cuh"
 
-/* Shared memory, in order, from a multiple of 1024 bytes: Q, two tiles' weights, maxima and sums by
- * warp, two tiles' alphas, what each pair sees last, the barriers between the groups, then SLOTS
+/* Shared memory, in order, from a multiple of 1024 bytes: Q, two tiles' weights, maxima and sums
+ * by warp, and alphas, what each pair sees last, the barriers between the groups, then SLOTS
  * tiles of K (with the scales of K and V) and as many of V. */
 template <kv_format F, int N> struct attn_pair_shape {
     using sizes = attn_few_sizes<F, N>;
-    static constexpr int THREADS = 2 * sizes::GROUP, BLOCKS = F == KV_INT8 ? 2 : 1;
+    static constexpr int THREADS = 2 * sizes::GROUP, PAIRS = N, BLOCKS = F == KV_INT8 ? 2 : 1;
     static constexpr int K_SLOT = sizes::TILE + (F == KV_INT8 ? 2 * OPS_BLOCK * 4 : 0);
     static constexpr int P = sizes::QUERIES;
     static constexpr int MAX = P + 2 * sizes::SLAB;
-    static constexpr int SUM = MAX + N * 16;
-    static constexpr int ALPHA = SUM + N * 16;
+    static constexpr int SUM = MAX + 2 * N * 16;
+    static constexpr int ALPHA = SUM + 2 * N * 16;
     static constexpr int LAST = ALPHA + 2 * N * 4;
     static constexpr int FULL = LAST + N * 4;
     static constexpr int EMPTY = FULL + 16;
@@ -52,7 +52,73 @@ template <kv_format F, int N> __device__ static inline void attn_pair_init(char 
     __syncthreads(); /* barriers stand before anyone uses them */
 }
 
-/* The first group: scores, weights, and what part_ms says. */
+/* What a thread of the first group has at hand. */
+template <kv_format F, int N> struct attn_pair_keys_state {
+    char *shared;
+    int n_whole, begin;   /* whole tiles, and where the first begins */
+    float c;              /* attn_params' */
+    uint32_t kept[8][4];  /* the queries of 8 pairs */
+    float s[N / 2], f[2]; /* scores of the tile in hand, and V's factors of its weights */
+    attn_few_pairs<N / 4> pairs;
+    attn_few_total total;
+    float alpha; /* of the total, of the tile whose sums are still to be added */
+};
+
+/* Scores of tile i. */
+template <kv_format F, int N>
+__device__ static inline void attn_pair_scores(float (&s)[N / 2],
+                                               const attn_pair_keys_state<F, N> &x, int i)
+{
+    using S = attn_pair_shape<F, N>;
+    attn_few_scores<F, N>(s, x.shared, x.kept,
+                          x.shared + S::K + static_cast<unsigned>(i) % S::SLOTS * S::K_SLOT);
+}
+
+/* Scores of tile i become those in hand: its maxima to shared memory. */
+template <kv_format F, int N, bool MASKS>
+__device__ static inline void attn_pair_take(attn_pair_keys_state<F, N> &x, float (&s)[N / 2],
+                                             int i)
+{
+    using S = attn_pair_shape<F, N>;
+    const float *scales = reinterpret_cast<const float *>(
+        x.shared + S::K + static_cast<unsigned>(i) % S::SLOTS * S::K_SLOT + S::sizes::TILE);
+    float *max = reinterpret_cast<float *>(x.shared + S::MAX) + (i & 1) * N * 4;
+    attn_few_mask<F, N, MASKS>(s, scales, x.c, reinterpret_cast<int *>(x.shared + S::LAST),
+                               x.begin + i * OPS_BLOCK);
+    attn_few_factors<F>(x.f, scales + OPS_BLOCK);
+    attn_few_combine<true, N>(max + (threadIdx.x >> 5), s);
+#pragma unroll
+    for (int k = 0; k < N / 2; k++) x.s[k] = s[k];
+}
+
+/* Weights of tile i, in hand, for the second group; their sums to shared memory. */
+template <kv_format F, int N, bool MASKS>
+__device__ static inline void attn_pair_weigh(attn_pair_keys_state<F, N> &x, int i)
+{
+    using S = attn_pair_shape<F, N>;
+    uint64_t *full = reinterpret_cast<uint64_t *>(x.shared + S::FULL);
+    uint64_t *empty = reinterpret_cast<uint64_t *>(x.shared + S::EMPTY);
+    float *alphas = reinterpret_cast<float *>(x.shared + S::ALPHA) + (i & 1) * N;
+    const float *max = reinterpret_cast<const float *>(x.shared + S::MAX) + (i & 1) * N * 4;
+    float *sum = reinterpret_cast<float *>(x.shared + S::SUM);
+    uint32_t w[N / 8][2];
+    attn_few_weigh<F, N, MASKS>(x.s, w, x.pairs, max, x.f);
+    if (i >= 2) tma_wait(&empty[i & 1], (i >> 1 & 1) ^ 1); /* tile i - 2 is read */
+    attn_few_put_weights<N>(x.shared + S::P + (i & 1) * S::sizes::SLAB, w);
+    if (threadIdx.x < 4)
+#pragma unroll
+        for (int v = 0; v < N / 4; v++)
+            alphas[8 * (v >> 1) + 2 * threadIdx.x + (v & 1)] = x.pairs.alpha[v];
+    tma_arrive(&full[i & 1]);
+    attn_few_combine<false, N>(sum + (i & 1) * N * 4 + (threadIdx.x >> 5), x.s);
+    if (threadIdx.x >= N) return;
+    if (i > 0) attn_few_total_add(x.total, x.alpha, sum + (~i & 1) * N * 4 + 4 * threadIdx.x);
+    x.alpha = attn_few_total_move(x.total, max + 4 * threadIdx.x);
+}
+
+/* The first group: scores, weights, and what part_ms says. Scores of the next tile are multiplied
+ * beside the softmax of the one in hand: one barrier a tile, and the chain of mma is not waited
+ * for. */
 template <kv_format F, int N>
 __device__ static inline void attn_pair_keys(char *shared, const attn_params &p,
                                              const attn_few_task &t)
@@ -61,7 +127,7 @@ __device__ static inline void attn_pair_keys(char *shared, const attn_params &p,
     constexpr int SLOTS = S::SLOTS, TILE = S::sizes::TILE;
     auto fill = [&](int i) {
         char *slot = shared + S::K + static_cast<unsigned>(i) % SLOTS * S::K_SLOT;
-        int64_t cell = attn_few_load<F, N, false>(slot, p, t, i);
+        int64_t cell = attn_few_load<F, N, 128, false>(slot, p, t, i);
         if (F == KV_INT8 && i < t.n_tiles && threadIdx.x < 32) {
             const float *scale = threadIdx.x < 16 ? p.k_scale : p.v_scale;
             copy_async_16(slot + TILE + threadIdx.x * 16, scale + cell + (threadIdx.x & 15) * 4);
@@ -69,60 +135,58 @@ __device__ static inline void attn_pair_keys(char *shared, const attn_params &p,
         copy_async_commit();
     };
 #pragma unroll
-    for (int i = 0; i < SLOTS - 1; i++) fill(i);
+    for (int i = 0; i < SLOTS; i++) fill(i);
     int *last = reinterpret_cast<int *>(shared + S::LAST);
-    float *max = reinterpret_cast<float *>(shared + S::MAX);
-    float *sum = reinterpret_cast<float *>(shared + S::SUM);
-    float *alphas = reinterpret_cast<float *>(shared + S::ALPHA);
-    uint64_t *full = reinterpret_cast<uint64_t *>(shared + S::FULL);
-    uint64_t *empty = reinterpret_cast<uint64_t *>(shared + S::EMPTY);
-    int warp = threadIdx.x >> 5, n_whole = attn_few_whole(p, t);
     if (threadIdx.x < N) last[threadIdx.x] = attn_few_sees(p, t, threadIdx.x);
     attn_few_queries<S::sizes::EB, N>(shared, p, t);
 
-    float s[N / 2], alpha = 0.0f;
-    uint32_t w[N / 8][2], kept[8][4];
-    attn_few_pairs<N / 4> pairs;
-    attn_few_total total = {-INFINITY, 0.0f};
+    attn_pair_keys_state<F, N> x;
+    x.shared = shared;
+    x.n_whole = attn_few_whole(p, t);
+    x.begin = t.tile * OPS_BLOCK;
+    x.c = p.c;
+    x.total = {-INFINITY, 0.0f};
+    x.alpha = 0.0f;
 #pragma unroll
-    for (int v = 0; v < N / 4; v++) pairs.max[v] = -INFINITY;
-    if (N == 8) {
-        attn_pair_sync(ATTN_PAIR_KEYS); /* the queries are there for the group */
-        attn_few_keep(kept, shared);
-    }
-    for (int i = 0; i < t.n_tiles; i++) {
+    for (int v = 0; v < N / 4; v++) x.pairs.max[v] = -INFINITY;
+    float s[N / 2];
+    copy_async_wait<SLOTS - 1>();
+    attn_pair_sync(ATTN_PAIR_KEYS); /* the queries and K of the first tile are there */
+    if (N == 8) attn_few_keep(x.kept, shared);
+    attn_pair_scores<F, N>(s, x, 0);
+    if (x.n_whole > 0)
+        attn_pair_take<F, N, false>(x, s, 0);
+    else
+        attn_pair_take<F, N, true>(x, s, 0);
+    for (int i = 0; i + 1 < t.n_tiles; i++) {
         copy_async_wait<SLOTS - 2>();
-        attn_pair_sync(ATTN_PAIR_KEYS); /* K is there; all are done with the tile before */
-        fill(i + SLOTS - 1);
-        const char *k = shared + S::K + static_cast<unsigned>(i) % SLOTS * S::K_SLOT;
-        const float *scales = reinterpret_cast<const float *>(k + TILE);
-        attn_few_scores<F, N>(s, shared, kept, k);
-        if (i > 0 && threadIdx.x < N) attn_few_total_add(total, alpha, sum + 4 * threadIdx.x);
-        if (i < n_whole)
-            attn_few_mask<F, N, false>(s, scales, p.c, last, 0);
-        else
-            attn_few_mask<F, N, true>(s, scales, p.c, last, (t.tile + i) * OPS_BLOCK);
-        attn_few_combine<true, N>(max + warp, s);
-        attn_pair_sync(ATTN_PAIR_KEYS); /* maxima are there */
-        if (i < n_whole)
-            attn_few_weigh<F, N, false>(s, w, pairs, max, scales + OPS_BLOCK);
-        else
-            attn_few_weigh<F, N, true>(s, w, pairs, max, scales + OPS_BLOCK);
-        if (i >= 2) tma_wait(&empty[i & 1], i >> 1 & 1 ^ 1); /* tile i - 2 is read */
-        attn_few_put_weights<N>(shared + S::P + (i & 1) * S::sizes::SLAB, w);
-        if (threadIdx.x < 4)
-#pragma unroll
-            for (int v = 0; v < N / 4; v++)
-                alphas[(i & 1) * N + 8 * (v >> 1) + 2 * threadIdx.x + (v & 1)] = pairs.alpha[v];
-        tma_arrive(&full[i & 1]);
-        if (threadIdx.x < N) alpha = attn_few_total_move(total, max + 4 * threadIdx.x);
-        attn_few_combine<false, N>(sum + warp, s);
+        /* Maxima of tile i and K of the next are there, and tile i's slot is read by all. */
+        attn_pair_sync(ATTN_PAIR_KEYS);
+        fill(i + SLOTS);
+        if (i + 1 < x.n_whole) {
+            attn_pair_scores<F, N>(s, x, i + 1);
+            attn_pair_weigh<F, N, false>(x, i);
+            attn_pair_take<F, N, false>(x, s, i + 1);
+        } else {
+            attn_pair_scores<F, N>(s, x, i + 1);
+            if (i < x.n_whole)
+                attn_pair_weigh<F, N, false>(x, i);
+            else
+                attn_pair_weigh<F, N, true>(x, i);
+            attn_pair_take<F, N, true>(x, s, i + 1);
+        }
     }
+    int i = t.n_tiles - 1;
+    attn_pair_sync(ATTN_PAIR_KEYS); /* the last maxima are there */
+    if (i < x.n_whole)
+        attn_pair_weigh<F, N, false>(x, i);
+    else
+        attn_pair_weigh<F, N, true>(x, i);
     attn_pair_sync(ATTN_PAIR_KEYS); /* the last sums are there */
-    if (threadIdx.x < N) {
-        attn_few_total_add(total, alpha, sum + 4 * threadIdx.x);
-        attn_few_store_total(p, t, threadIdx.x, total);
-    }
+    if (threadIdx.x >= N) return;
+    const float *sum = reinterpret_cast<const float *>(shared + S::SUM) + (i & 1) * N * 4;
+    attn_few_total_add(x.total, x.alpha, sum + 4 * threadIdx.x);
+    attn_few_store_total(p, t, threadIdx.x, x.total);
 }
 
 /* The second group: the sums of values. */
@@ -133,7 +197,8 @@ __device__ static inline void attn_pair_values(char *shared, const attn_params &
     using S = attn_pair_shape<F, N>;
     constexpr int EB = S::sizes::EB, SLOTS = S::SLOTS, TILE = S::sizes::TILE;
     auto fill = [&](int i) {
-        attn_few_load<F, N, true>(shared + S::V + static_cast<unsigned>(i) % SLOTS * TILE, p, t, i);
+        attn_few_load<F, N, 128, true>(shared + S::V + static_cast<unsigned>(i) % SLOTS * TILE, p,
+                                       t, i);
         copy_async_commit();
     };
 #pragma unroll
