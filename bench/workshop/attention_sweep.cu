@@ -113,12 +113,12 @@ static void launch(const sweep_case *c)
     TRIAL_TRY(cudaGetLastError());
 }
 
-template <typename Shape> static void launch_split(const sweep_case *c, void (*kernel)(attn_params))
+template <typename Shape>
+static void launch_split(const sweep_case *c, void (*kernel)(attn_params), int n_pairs)
 {
     TRIAL_TRY(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::BYTES));
-    dim3 grid(div_up(c->rows * c->R, static_cast<int>(Shape::PAIRS)) * c->p.L, c->p.G,
-              c->p.n_segments);
+    dim3 grid(div_up(c->rows * c->R, n_pairs) * c->p.L, c->p.G, c->p.n_segments);
     kernel<<<grid, Shape::THREADS, Shape::BYTES>>>(c->p);
     TRIAL_TRY(cudaGetLastError());
     merge(c, true);
@@ -126,29 +126,29 @@ template <typename Shape> static void launch_split(const sweep_case *c, void (*k
 
 template <kv_format F, int N> static void launch_pair(const sweep_case *c)
 {
-    launch_split<attn_pair_shape<F, N>>(c, attn_pair_kernel<F, N>);
+    launch_split<attn_pair_shape<F, N>>(c, attn_pair_kernel<F, N>, N);
 }
 
-template <kv_format F, int N, int GROUPS> static void launch_few(const sweep_case *c)
+template <kv_format F, int N> static void launch_few(const sweep_case *c)
 {
-    launch_split<attn_few_shape<F, N, GROUPS>>(c, attn_few_kernel<F, N, GROUPS>);
+    launch_split<attn_few_shape<F, N>>(c, attn_few_kernel<F, N>, N);
 }
 
 template <kv_format F> static void run_few(const sweep_case *c)
 {
     int pairs = c->rows * c->R;
     if (pairs <= 8 && F == KV_BF16)
-        launch_few<F, 8, 1>(c);
+        launch_few<F, 8>(c);
     else if (pairs <= 8)
         launch_pair<F, 8>(c);
     else if (pairs <= 16)
         launch_pair<F, 16>(c);
     else if (pairs <= 32)
-        launch_few<F, 32, 1>(c);
+        launch_few<F, 32>(c);
     else if (pairs <= 48)
-        launch_few<F, 24, 2>(c);
+        launch_few<F, 48>(c);
     else
-        launch_few<F, 64, 1>(c);
+        launch_few<F, 64>(c);
 }
 
 template <kv_format F> static void run_registers(const sweep_case *c)

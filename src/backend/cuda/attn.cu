@@ -46,25 +46,20 @@ static status attn_launch_few_as(cuda_backend *cb, const attn_params &p, const a
     return attn_launch_merge<Shape::sizes::D>(cb, p);
 }
 
-template <kv_format F, int N, int GROUPS>
-static status attn_launch_few_run(cuda_backend *cb, const attn_params &p, const attn_plan &plan)
-{
-    return attn_launch_few_as<attn_few_shape<F, N, GROUPS>>(cb, p, plan,
-                                                            attn_few_kernel<F, N, GROUPS>);
-}
-
 template <kv_format F>
 static status attn_launch_few(cuda_backend *cb, const attn_params &p, const attn_plan &plan)
 {
     switch (plan.few_pairs) {
     case 8:
-        if constexpr (F == KV_BF16) return attn_launch_few_run<F, 8, 1>(cb, p, plan);
-        return attn_launch_few_as<attn_pair_shape<F, 8>>(cb, p, plan, attn_pair_kernel<F, 8>);
+        if constexpr (F == KV_BF16)
+            return attn_launch_few_as<attn_few_shape<F, 8>>(cb, p, plan, attn_few_kernel<F, 8>);
+        else
+            return attn_launch_few_as<attn_pair_shape<F, 8>>(cb, p, plan, attn_pair_kernel<F, 8>);
     case 16:
         return attn_launch_few_as<attn_pair_shape<F, 16>>(cb, p, plan, attn_pair_kernel<F, 16>);
-    case 32: return attn_launch_few_run<F, 32, 1>(cb, p, plan);
-    case 48: return attn_launch_few_run<F, 24, 2>(cb, p, plan);
-    default: return attn_launch_few_run<F, 64, 1>(cb, p, plan);
+    case 32: return attn_launch_few_as<attn_few_shape<F, 32>>(cb, p, plan, attn_few_kernel<F, 32>);
+    case 48: return attn_launch_few_as<attn_few_shape<F, 48>>(cb, p, plan, attn_few_kernel<F, 48>);
+    default: return attn_launch_few_as<attn_few_shape<F, 64>>(cb, p, plan, attn_few_kernel<F, 64>);
     }
 }
 

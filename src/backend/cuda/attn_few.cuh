@@ -6,8 +6,8 @@
  * one KV head, of four warps:
  *   scores  S^T [64 positions, N]  = K [64, D] q^T     warp w has 16 positions
  *   sums    O^T [D, N]            += V^T [D, 64] w^T   warp w has columns 64 w to 64 w + 63
- * Here is what one tile takes. attn_few_run.cuh is the block for 32 pairs and more, attn_pair.cuh
- * that for 8 and 16.
+ * Here is what one tile takes. attn_few_run.cuh is the block for 32 pairs and more, and for 8 of
+ * bf16; attn_pair.cuh that for the others of 8 and 16.
  *
  * The numbers are attn_tile.cuh's: a step of mma takes what one takes there. Row (h, r) of a warp's
  * sixteen (r = lane / 4, + 8 h) is position 4 (r / 2) + 2 h + r % 2, so that weights, stored in
@@ -97,16 +97,16 @@ __device__ static inline int attn_few_whole(const attn_params &p, const attn_few
 
 /* ---- filling ------------------------------------------------------------------------------ */
 
-/* Start copying the K or V of tile i; positions behind the last become zeros. THREADS take part. A
- * thread has one column of 16 bytes, its rows are ROWS apart: of the places in attn_k_at and
- * attn_v_at the xor alone changes. Returns the tile's first cell. */
-template <kv_format F, int N, int THREADS, bool IS_V>
+/* Start copying the K or V of tile i; positions behind the last become zeros. All lanes of a group
+ * take part. A thread has one column of 16 bytes, its rows are ROWS apart: of the places in
+ * attn_k_at and attn_v_at the xor alone changes. Returns the tile's first cell. */
+template <kv_format F, int N, bool IS_V>
 __device__ static inline int64_t attn_few_load(char *slot, const attn_params &p,
                                                const attn_few_task &t, int i)
 {
     using S = attn_few_sizes<F, N>;
-    constexpr unsigned CHUNKS = S::CHUNKS, ROWS = THREADS / CHUNKS, EACH = OPS_BLOCK / ROWS;
-    unsigned thread = threadIdx.x & (THREADS - 1), row = thread / CHUNKS, chunk = thread % CHUNKS;
+    constexpr unsigned CHUNKS = S::CHUNKS, ROWS = S::GROUP / CHUNKS, EACH = OPS_BLOCK / ROWS;
+    unsigned thread = threadIdx.x & 127, row = thread / CHUNKS, chunk = thread % CHUNKS;
     int64_t block = __shfl_sync(WARP_ALL, t.block, i & 31);
     int64_t cell = (block * p.G + t.g) * OPS_BLOCK;
     if (i >= t.n_tiles) return cell;
@@ -116,8 +116,8 @@ __device__ static inline int64_t attn_few_load(char *slot, const attn_params &p,
 #pragma unroll
     for (unsigned k = 0; k < EACH; k++) {
         unsigned x = IS_V ? ((row + k * ROWS) >> 2 & 3) << 1 : (row & 1) << 2;
-        const uint8_t *piece = from + k * THREADS * 16;
-        char *at = to + k * THREADS * 16 + (chunk ^ x) * 16;
+        const uint8_t *piece = from + k * S::GROUP * 16;
+        char *at = to + k * S::GROUP * 16 + (chunk ^ x) * 16;
         if (last >= OPS_BLOCK - 1)
             copy_async_16(at, piece);
         else
@@ -126,13 +126,13 @@ __device__ static inline int64_t attn_few_load(char *slot, const attn_params &p,
     return cell;
 }
 
-/* A group's queries into their slabs, zeros for no pair. A warp has a pair at a time. */
+/* The block's queries into their slabs, zeros for no pair. A warp has a pair at a time. */
 template <int EB, int N>
 __device__ static inline void attn_few_queries(char *slabs, const attn_params &p,
                                                const attn_few_task &t)
 {
     constexpr int D = attn_wide_shape::D, AHEAD = N / 4 < 8 ? N / 4 : 8;
-    unsigned piece = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+    unsigned piece = threadIdx.x & 31, warp = threadIdx.x >> 5;
     char *to = slabs + (piece >> 3) * (N * 128);
 #pragma unroll
     for (int from = 0; from < N / 4; from += AHEAD) {
@@ -171,7 +171,7 @@ __device__ static inline void attn_few_queries(char *slabs, const attn_params &p
 __device__ static inline int attn_few_row()
 {
     int r = threadIdx.x >> 2 & 7;
-    return (threadIdx.x >> 5 & 3) * 16 + (r >> 1) * 4 + (r & 1);
+    return (threadIdx.x >> 5) * 16 + (r >> 1) * 4 + (r & 1);
 }
 
 /* K as A operands of steps 4 i to 4 i + 3. */
@@ -354,7 +354,7 @@ __device__ static inline void attn_few_put(uint32_t to, const uint32_t (&w)[2])
 template <int N>
 __device__ static inline void attn_few_put_weights(char *weights, const uint32_t (&w)[N / 8][2])
 {
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3, h = lane >> 3 & 1;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, h = lane >> 3 & 1;
     uint32_t to = shared_address(weights) + (lane & 7) * 128 +
                   ((warp * 32 + h * 16) ^ ((lane & 7) << 4));
 #pragma unroll

@@ -12,7 +12,7 @@
  * tiles of K (with the scales of K and V) and as many of V. */
 template <kv_format F, int N> struct attn_pair_shape {
     using sizes = attn_few_sizes<F, N>;
-    static constexpr int THREADS = 2 * sizes::GROUP, PAIRS = N, BLOCKS = F == KV_INT8 ? 2 : 1;
+    static constexpr int THREADS = 2 * sizes::GROUP, BLOCKS = F == KV_INT8 ? 2 : 1;
     static constexpr int K_SLOT = sizes::TILE + (F == KV_INT8 ? 2 * OPS_BLOCK * 4 : 0);
     static constexpr int P = sizes::QUERIES;
     static constexpr int MAX = P + 2 * sizes::SLAB;
@@ -127,7 +127,7 @@ __device__ static inline void attn_pair_keys(char *shared, const attn_params &p,
     constexpr int SLOTS = S::SLOTS, TILE = S::sizes::TILE;
     auto fill = [&](int i) {
         char *slot = shared + S::K + static_cast<unsigned>(i) % SLOTS * S::K_SLOT;
-        int64_t cell = attn_few_load<F, N, 128, false>(slot, p, t, i);
+        int64_t cell = attn_few_load<F, N, false>(slot, p, t, i);
         if (F == KV_INT8 && i < t.n_tiles && threadIdx.x < 32) {
             const float *scale = threadIdx.x < 16 ? p.k_scale : p.v_scale;
             copy_async_16(slot + TILE + threadIdx.x * 16, scale + cell + (threadIdx.x & 15) * 4);
@@ -197,8 +197,7 @@ __device__ static inline void attn_pair_values(char *shared, const attn_params &
     using S = attn_pair_shape<F, N>;
     constexpr int EB = S::sizes::EB, SLOTS = S::SLOTS, TILE = S::sizes::TILE;
     auto fill = [&](int i) {
-        attn_few_load<F, N, 128, true>(shared + S::V + static_cast<unsigned>(i) % SLOTS * TILE, p,
-                                       t, i);
+        attn_few_load<F, N, true>(shared + S::V + static_cast<unsigned>(i) % SLOTS * TILE, p, t, i);
         copy_async_commit();
     };
 #pragma unroll
