@@ -1,9 +1,12 @@
 /* attention_sweep: paged attention with the queries kept in registers against queries staged once
- * in shared memory, over histories, shapes, lanes, formats.
+ * in shared memory, and, for few rows on Hopper, against the kernel turned round (attn_few.cuh),
+ * over histories, shapes, lanes, formats.
  *
- * Both variants are instances of the product's kernel; their outputs must have equal digests. The
+ * All variants are instances of the product's kernels; their outputs must have equal digests. The
  * register variant takes 16 pairs a block (its registers hold no more), so K and V pass through
- * the cache once for every 16 (row, head) pairs; the shared one up to 64. */
+ * the cache once for every 16 (row, head) pairs; the shared one up to 64, as does attn_few's. */
+#include "backend/cuda/attn_few_run.cuh"
+#include "backend/cuda/attn_pair.cuh"
 #include "backend/cuda/attn_priv.cuh"
 #include "trial.cuh"
 
@@ -44,6 +47,7 @@ static sweep_case sweep_open(const sweep_shape *s, kv_format f, int L, int histo
     c.rows = rows;
     c.R = s->H / s->G;
     c.p.T = T, c.p.L = L, c.p.H = s->H, c.p.G = s->G;
+    attn_params_set_R(&c.p);
     c.p.table_stride = stride;
     c.p.n_segments = attn_segment_of(len - 1) + 1;
     c.p.c = 0.0625f * ATTN_LOG2E;
@@ -84,6 +88,17 @@ static void sweep_close(sweep_case *c)
     for (int i = 0; i < c->n_owned; i++) TRIAL_TRY(cudaFree(c->owned[i]));
 }
 
+static void merge(const sweep_case *c, bool is_early)
+{
+    constexpr int COLUMNS = attn_merge_columns<SWEEP_D>;
+    TRIAL_TRY(cudaFuncSetAttribute(attn_merge_kernel<SWEEP_D>,
+                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   ATTN_SPLIT_MAX * COLUMNS * 4));
+    TRIAL_TRY(launch_early(is_early, attn_merge_kernel<SWEEP_D>,
+                           dim3(c->p.T * c->p.H, SWEEP_D / COLUMNS), ATTN_MERGE_THREADS,
+                           c->p.n_segments * COLUMNS * 4, nullptr, c->p));
+}
+
 template <kv_format F, int MT, int MG, int NW, bool Q_IN_REGS>
 static void launch(const sweep_case *c)
 {
@@ -94,8 +109,46 @@ static void launch(const sweep_case *c)
     dim3 grid(div_up(c->rows * c->R, static_cast<int>(layout::ROWS)) * c->p.L, c->p.G,
               MG > 1 ? 1 : c->p.n_segments);
     kernel<<<grid, 32 * NW * MG, layout::BYTES>>>(c->p);
-    if (MG == 1) attn_merge_kernel<SWEEP_D><<<c->p.T * c->p.H, 256>>>(c->p);
+    if (MG == 1) merge(c, false);
     TRIAL_TRY(cudaGetLastError());
+}
+
+template <typename Shape>
+static void launch_split(const sweep_case *c, void (*kernel)(attn_params), int n_pairs)
+{
+    TRIAL_TRY(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::BYTES));
+    dim3 grid(div_up(c->rows * c->R, n_pairs) * c->p.L, c->p.G, c->p.n_segments);
+    kernel<<<grid, Shape::THREADS, Shape::BYTES>>>(c->p);
+    TRIAL_TRY(cudaGetLastError());
+    merge(c, true);
+}
+
+template <kv_format F, int N> static void launch_pair(const sweep_case *c)
+{
+    launch_split<attn_pair_shape<F, N>>(c, attn_pair_kernel<F, N>, N);
+}
+
+template <kv_format F, int N> static void launch_few(const sweep_case *c)
+{
+    launch_split<attn_few_shape<F, N>>(c, attn_few_kernel<F, N>, N);
+}
+
+template <kv_format F> static void run_few(const sweep_case *c)
+{
+    int pairs = c->rows * c->R;
+    if (pairs <= 8 && F == KV_BF16)
+        launch_few<F, 8>(c);
+    else if (pairs <= 8)
+        launch_pair<F, 8>(c);
+    else if (pairs <= 16)
+        launch_pair<F, 16>(c);
+    else if (pairs <= 32)
+        launch_few<F, 32>(c);
+    else if (pairs <= 48)
+        launch_few<F, 48>(c);
+    else
+        launch_few<F, 64>(c);
 }
 
 template <kv_format F> static void run_registers(const sweep_case *c)
@@ -148,27 +201,30 @@ static bool sweep_one(const sweep_shape *s, kv_format f, int L, int history, int
     if (!strstr(name, only)) return true;
     sweep_case c = sweep_open(s, f, L, history, rows);
     c.is_prefill = rows > SWEEP_ROWS_VERIFY;
-    variant registers = f == KV_INT8 ? run_registers<KV_INT8> : run_registers<KV_BF16>;
-    variant shared = f == KV_INT8 ? run_shared<KV_INT8> : run_shared<KV_BF16>;
+    variant runs[3] = {f == KV_INT8 ? run_registers<KV_INT8> : run_registers<KV_BF16>,
+                       f == KV_INT8 ? run_shared<KV_INT8> : run_shared<KV_BF16>,
+                       f == KV_INT8 ? run_few<KV_INT8> : run_few<KV_BF16>};
     int64_t n = static_cast<int64_t>(c.p.T) * c.p.H * SWEEP_D * 2;
-    uint64_t digest[2];
-    float ms[2];
-    for (int k = 0; k < 2; k++) {
-        variant run = k ? shared : registers;
+    uint64_t digest[3];
+    float ms[3] = {0, 0, 0}, best = INFINITY;
+    int variants = c.is_prefill ? 2 : 3;
+    bool same = true;
+    for (int k = 0; k < variants; k++) {
         TRIAL_TRY(cudaMemset(c.p.out, 0xff, n));
-        run(&c);
+        runs[k](&c);
         digest[k] = trial_digest(c.p.out, n);
-        ms[k] = measure(run, &c, flush, samples);
+        same &= digest[k] == digest[0];
+        ms[k] = measure(runs[k], &c, flush, samples);
+        best = fminf(best, ms[k]);
     }
-    bool same = digest[0] == digest[1];
     double bytes = static_cast<double>(L) * (history + rows) * c.p.G * 2 * SWEEP_D *
                    (f == KV_INT8 ? 1 : 2);
     printf("{\"program\":\"attention-sweep\",\"shape\":\"%s\",\"mode\":\"%s\",\"kv\":\"%s\","
            "\"lanes\":%d,\"rows\":%d,\"history\":%d,\"registers_us\":%.2f,\"shared_us\":%.2f,"
-           "\"kv_gb_s\":%.0f,\"digest\":\"%016llx\",\"equal\":%s}\n",
-           s->shape, mode, format, L, rows, history, ms[0] * 1e3, ms[1] * 1e3,
-           bytes / (ms[0] < ms[1] ? ms[0] : ms[1]) * 1e-6,
-           static_cast<unsigned long long>(digest[1]), same ? "true" : "false");
+           "\"few_us\":%.2f,\"kv_gb_s\":%.0f,\"digest\":\"%016llx\",\"equal\":%s}\n",
+           s->shape, mode, format, L, rows, history, ms[0] * 1e3, ms[1] * 1e3, ms[2] * 1e3,
+           bytes / best * 1e-6, static_cast<unsigned long long>(digest[1]),
+           same ? "true" : "false");
     fflush(stdout);
     sweep_close(&c);
     return same;

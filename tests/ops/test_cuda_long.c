@@ -287,6 +287,42 @@ TEST(a_prompt_has_the_bits_of_its_slices)
     b->ops->close(b);
 }
 
+/* 1 to 16 rows behind 8,690 positions, split: blocks of 8, 4 and 2 tiles, for every number of
+ * pairs; against 16 rows folded. */
+TEST(few_rows_have_the_bits_of_a_fold)
+{
+    enum { FIRST = 8690, MOST = 16 };
+    static const struct {
+        kv_format f;
+        int H, G;
+    } shapes[] = {{KV_INT8, 24, 4}, {KV_BF16, 24, 4}, {KV_BF16, 16, 2}, {KV_INT8, 16, 2}};
+    static const int rows[] = {1, 2, 3, 4, 5, 6, 8, MOST};
+    uint64_t seed = test_seed();
+    backend *split = open_named("cuda", &wide);
+    if (!split) TEST_SKIP("no GPU");
+    backend *fold = open_named("cuda", &narrow);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        history h = history_new(shapes[i].f, shapes[i].H, shapes[i].G, FIRST + MOST, seed + i);
+        device_cache a = cache_put(split, &h), c = cache_put(fold, &h);
+        uint16_t *y = attend(fold, &h, &c, FIRST, MOST);
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            int n = rows[k];
+            int64_t row = (int64_t)h.H * h.D;
+            uint16_t *x = attend(split, &h, &a, FIRST + MOST - n, n);
+            if (memcmp(x, y + (MOST - n) * row, (size_t)(n * row) * 2) != 0)
+                fail_msg("H %d G %d format %d: %d rows have other bits", h.H, h.G, (int)h.format,
+                         n);
+            free(x);
+        }
+        free(y);
+        cache_drop(split, &a);
+        cache_drop(fold, &c);
+        history_free(&h);
+    }
+    split->ops->close(split);
+    fold->ops->close(fold);
+}
+
 /* 16 rows behind 40,000 positions, split, folded, and at the end of a prompt of 400; and against
  * double. */
 TEST(a_long_history_is_right_either_way)

@@ -1,7 +1,20 @@
 /* Paged attention (ops.h:attn_args): one arithmetic for 1 row and for a prompt. */
+#include "backend/cuda/attn_few_run.cuh"
+#include "backend/cuda/attn_pair.cuh"
 #include "backend/cuda/attn_priv.cuh"
 #include "backend/cuda/attn_wide.cuh"
 #include "backend/cuda/cuda_check.cuh"
+
+template <int D> static status attn_launch_merge(cuda_backend *cb, const attn_params &p)
+{
+    constexpr int COLUMNS = attn_merge_columns<D>;
+    auto kernel = attn_merge_kernel<D>;
+    CUDA_TRY(cb, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      ATTN_SPLIT_MAX * COLUMNS * 4));
+    CUDA_TRY(cb, launch_early(cb->sm == 90, kernel, dim3(p.T * p.H, D / COLUMNS),
+                              ATTN_MERGE_THREADS, p.n_segments * COLUMNS * 4, cb->stream, p));
+    return CUDA_LAUNCHED(cb);
+}
 
 template <int D, kv_format F, int MT, int MG, int NW, bool Q_IN_REGS>
 static status attn_launch(cuda_backend *cb, const attn_params &p, const attn_plan &plan)
@@ -17,8 +30,37 @@ static status attn_launch(cuda_backend *cb, const attn_params &p, const attn_pla
     kernel<<<grid, 32 * NW * MG, BYTES, cb->stream>>>(p);
     TRY(CUDA_LAUNCHED(cb));
     if (plan.is_folded) return ERR_OK;
-    attn_merge_kernel<D><<<p.T * p.H, 256, 0, cb->stream>>>(p);
-    return CUDA_LAUNCHED(cb);
+    return attn_launch_merge<D>(cb, p);
+}
+
+/* Few rows on sm_90, split: `kernel` with its Shape for blocks of plan.few_pairs. */
+template <typename Shape>
+static status attn_launch_few_as(cuda_backend *cb, const attn_params &p, const attn_plan &plan,
+                                 void (*kernel)(attn_params))
+{
+    CUDA_TRY(cb, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      Shape::BYTES));
+    dim3 grid(plan.n_tiles, p.G, plan.n_segments);
+    kernel<<<grid, Shape::THREADS, Shape::BYTES, cb->stream>>>(p);
+    TRY(CUDA_LAUNCHED(cb));
+    return attn_launch_merge<Shape::sizes::D>(cb, p);
+}
+
+template <kv_format F>
+static status attn_launch_few(cuda_backend *cb, const attn_params &p, const attn_plan &plan)
+{
+    switch (plan.few_pairs) {
+    case 8:
+        if constexpr (F == KV_BF16)
+            return attn_launch_few_as<attn_few_shape<F, 8>>(cb, p, plan, attn_few_kernel<F, 8>);
+        else
+            return attn_launch_few_as<attn_pair_shape<F, 8>>(cb, p, plan, attn_pair_kernel<F, 8>);
+    case 16:
+        return attn_launch_few_as<attn_pair_shape<F, 16>>(cb, p, plan, attn_pair_kernel<F, 16>);
+    case 32: return attn_launch_few_as<attn_few_shape<F, 32>>(cb, p, plan, attn_few_kernel<F, 32>);
+    case 48: return attn_launch_few_as<attn_few_shape<F, 48>>(cb, p, plan, attn_few_kernel<F, 48>);
+    default: return attn_launch_few_as<attn_few_shape<F, 64>>(cb, p, plan, attn_few_kernel<F, 64>);
+    }
 }
 
 template <kv_format F>
@@ -39,6 +81,7 @@ template <int D, kv_format F>
 static status attn_launch_tile(cuda_backend *cb, const attn_params &p, const attn_plan &plan)
 {
     if constexpr (D == attn_wide_shape::D && F != KV_F32) {
+        if (plan.few_pairs) return attn_launch_few<F>(cb, p, plan);
         if (plan.m_tiles == 8) return attn_launch_wide<F>(cb, p, plan);
         if (plan.is_folded && plan.m_tiles == 2)
             return attn_launch<D, F, 1, 2, 4, true>(cb, p, plan);
@@ -95,6 +138,7 @@ extern "C" status cuda_attn(backend *b, const attn_args *a)
     p.c = a->scale * ATTN_LOG2E;
     p.unit = a->kv.format == KV_INT8 ? 1.0f / ATTN_INT8_UNIT : 1.0f;
     p.T = r->T, p.L = r->L, p.H = a->H, p.G = a->G;
+    attn_params_set_R(&p);
     p.table_stride = r->table_stride;
     p.n_segments = plan.n_segments;
     p.has_gate = a->has_gate;

@@ -58,12 +58,13 @@ enum {
 typedef struct {
     bool is_folded;
     int m_tiles;    /* m16 tiles of a block: 1 to 4, folded 2, 4, or 8: attn_wide.cuh */
+    int few_pairs;  /* split: pairs of a block of attn_few.cuh, 8, 16, 32, 48 or 64; else 0 */
     int n_tiles;    /* upper bound of tiles over all lanes */
     int n_segments; /* segments below max_len */
 } attn_plan;
 
 /* R = H / G query heads share a KV head. T, L, max_rows, max_len as in ops_rows. has_wide: this
- * device, head size and format have the wide kernel. */
+ * device, head size and format have the wide kernel and that of few rows. */
 attn_plan attn_pick(int T, int L, int max_rows, int64_t max_len, int G, int R, int D, bool has_wide,
                     int64_t scratch_bytes);
 

@@ -19,8 +19,17 @@ typedef struct {
     float c;         /* scale * log2 e */
     float unit;      /* what 1 / sum must be scaled by: 1 / ATTN_INT8_UNIT for int8 */
     int T, L, H, G, table_stride, n_segments;
+    int R;           /* H / G */
+    uint32_t over_R; /* 2^32 / R, rounded up: pair / R is its high product with pair. R > 1 */
     bool has_gate;
 } attn_params;
+
+/* R and over_R from H and G. */
+static inline void attn_params_set_R(attn_params *p)
+{
+    p->R = p->H / p->G;
+    p->over_R = static_cast<uint32_t>(((uint64_t(1) << 32) + p->R - 1) / p->R);
+}
 
 /* Bytes in shared memory and in the cache. */
 template <kv_format F> constexpr int attn_shared_bytes = F == KV_INT8 ? 1 : 2;
@@ -292,7 +301,8 @@ template <int D, kv_format F, int MT, int MG, int NW, bool Q_IN_REGS>
 __global__ void __launch_bounds__(32 * NW * MG, NW == 8 && F == KV_INT8 ? 2 : 1)
     attn_kernel(attn_params p)
 {
-    launch_join();
+    launch_wait();
+    launch_next(); /* behind it: attn_merge_kernel reads some of what this kernel reads at once */
     constexpr bool FOLDS = MG > 1;
     constexpr int EB = attn_shared_bytes<F>, THREADS = 32 * NW * MG;
     using layout = attn_layout<D, F, MT, MG, NW>;
@@ -369,74 +379,96 @@ __global__ void __launch_bounds__(32 * NW * MG, NW == 8 && F == KV_INT8 ? 2 : 1)
         attn_store_part<D, MT, NW>(p, at, g, R, segment, acc, pairs, warp, lane);
 }
 
-enum { ATTN_MERGE_AHEAD = 32 }; /* partial sums a thread has on their way */
+/* Columns of a block of the merge. */
+template <int D> constexpr int attn_merge_columns = D % 64 ? 32 : 64;
+enum { ATTN_MERGE_THREADS = 128 };
+
+/* attn_merge_factors: what each of a pair's n segments is merged with, by all threads of a block:
+ * factors[s] is (alpha, beta, sum). */
+__device__ static inline void attn_merge_factors(float4 *factors, const float2 *ms, int n)
+{
+    constexpr int ROUNDS = (ATTN_SPLIT_MAX + ATTN_MERGE_THREADS - 1) / ATTN_MERGE_THREADS;
+    __shared__ __align__(16) float chunk_max[ROUNDS * 4]; /* of 32 segments */
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    float2 own[ROUNDS];
+    float upto[ROUNDS]; /* largest of the chunk's segments up to this one */
+#pragma unroll
+    for (int k = 0; k < ROUNDS; k++) {
+        int s = k * ATTN_MERGE_THREADS + threadIdx.x;
+        own[k] = s < n ? ms[s] : make_float2(-INFINITY, 0.0f);
+    }
+#pragma unroll
+    for (int k = 0; k < ROUNDS; k++) {
+        upto[k] = own[k].x;
+#pragma unroll
+        for (int d = 1; d < 32; d <<= 1) {
+            float y = __shfl_up_sync(WARP_ALL, upto[k], d);
+            if (lane >= d) upto[k] = fmaxf(upto[k], y);
+        }
+        if (lane == 31) chunk_max[k * 4 + warp] = upto[k];
+    }
+    __syncthreads(); /* maxima of all chunks are there */
+    float before = -INFINITY;
+#pragma unroll
+    for (int k = 0; k < ROUNDS; k++) {
+        if (k * ATTN_MERGE_THREADS >= n) break;
+        float4 x = *reinterpret_cast<const float4 *>(&chunk_max[k * 4]);
+        float left = __shfl_up_sync(WARP_ALL, upto[k], 1);
+        float max = lane ? fmaxf(before, left) : before;
+        if (warp > 0) max = fmaxf(max, x.x);
+        if (warp > 1) max = fmaxf(max, x.y);
+        if (warp > 2) max = fmaxf(max, x.z);
+        attn_merge m = attn_merge_of(max, own[k].x);
+        int s = k * ATTN_MERGE_THREADS + threadIdx.x;
+        if (s < n) factors[s] = make_float4(m.alpha, m.beta, own[k].y, 0.0f);
+        before = fmaxf(before, fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)));
+    }
+}
 
 /* attn_merge_kernel: merge a pair's segments and finish its row.
  *
  * Does     the fold of attn_fold() over partial results, then gate and rounding
- * Grid     T H blocks of 256 threads, a column each
- * Needs    at most ATTN_SPLIT_MAX segments; D <= 256
+ * Grid     (T H, D / columns) blocks of 128 threads
+ * Shared   partial sums of the block's columns, all segments
+ * Needs    at most ATTN_SPLIT_MAX segments
  * Moves    reads 4 D bytes a segment, writes 2 D
  * Numbers  the factors of all segments are made at once (maxima are exact in any order), the sums
  *          then follow in ascending order: the bits of a folded run
- * Why      what takes time is latency: partial sums are asked for 32 segments ahead */
-template <int D> __global__ void __launch_bounds__(256) attn_merge_kernel(attn_params p)
+ * Why      what takes time is latency, so all partial sums are asked for at once; what the kernel
+ *          before did not write is read before it is over (it calls launch_next behind its own
+ *          launch_wait) */
+template <int D> __global__ void __launch_bounds__(128) attn_merge_kernel(attn_params p)
 {
-    launch_join();
-    __shared__ float alpha[ATTN_SPLIT_MAX], beta[ATTN_SPLIT_MAX], part_sum[ATTN_SPLIT_MAX];
+    constexpr int COLUMNS = attn_merge_columns<D>, PIECES = COLUMNS / 4;
+    extern __shared__ __align__(16) float parts[];
+    __shared__ float4 factors[ATTN_SPLIT_MAX];
+    launch_next();
     int64_t head = blockIdx.x, t = head / p.H;
-    int d = threadIdx.x;
-    if (p.row_lane[t] < 0) return;
-    int n = attn_segment_of(p.row_pos[t]) + 1;
-    const float *part = p.part + head * p.n_segments * D + d;
-    float x[ATTN_MERGE_AHEAD];
-#pragma unroll
-    for (int i = 0; i < ATTN_MERGE_AHEAD; i++) x[i] = i < n && d < D ? part[i * D] : 0.0f;
-    const float2 *ms = p.part_ms + head * p.n_segments;
-    if (threadIdx.x < 32) {
-        float before = -INFINITY; /* maximum of all segments of earlier rounds */
-        for (int from = 0; from < n; from += 32) {
-            int s = from + threadIdx.x, lane = threadIdx.x;
-            float2 own = s < n ? ms[s] : make_float2(-INFINITY, 0.0f);
-            float upto = own.x;
-#pragma unroll
-            for (int k = 1; k < 32; k <<= 1) {
-                float y = __shfl_up_sync(WARP_ALL, upto, k);
-                if (lane >= k) upto = fmaxf(upto, y);
-            }
-            float left = __shfl_up_sync(WARP_ALL, upto, 1);
-            attn_merge m = attn_merge_of(lane ? fmaxf(before, left) : before, own.x);
-            if (s < n) {
-                alpha[s] = m.alpha;
-                beta[s] = m.beta;
-                part_sum[s] = own.y;
-            }
-            before = fmaxf(before, __shfl_sync(WARP_ALL, upto, 31));
-        }
-    }
-    __syncthreads(); /* factors are there for all */
-    if (d >= D) return;
+    int column = blockIdx.y * COLUMNS, d = column + threadIdx.x;
+    bool is_on = p.row_lane[t] >= 0;
+    int n = is_on ? attn_segment_of(p.row_pos[t]) + 1 : 0;
+    float gate = 0.0f;
+    if (p.has_gate && threadIdx.x < COLUMNS) gate = __bfloat162float(p.qg[head * 2 * D + D + d]);
+    launch_wait();
+    if (!is_on) return;
+    const float *from = p.part + head * p.n_segments * D + column;
+    unsigned row = threadIdx.x / PIECES, piece = threadIdx.x % PIECES;
+    for (unsigned s = row; s < static_cast<unsigned>(n); s += ATTN_MERGE_THREADS / PIECES)
+        copy_async_16(parts + s * COLUMNS + piece * 4, from + s * D + piece * 4);
+    copy_async_commit();
+    attn_merge_factors(factors, p.part_ms + head * p.n_segments, n);
+    copy_async_wait<0>();
+    __syncthreads(); /* factors and partial sums are there for all */
+    if (threadIdx.x >= COLUMNS) return;
     float acc = 0.0f, sum = 0.0f;
-    for (int from = 0; from < n; from += ATTN_MERGE_AHEAD) {
-        float y[ATTN_MERGE_AHEAD];
-#pragma unroll
-        for (int i = 0; i < ATTN_MERGE_AHEAD; i++) {
-            int ahead = from + ATTN_MERGE_AHEAD + i;
-            y[i] = ahead < n ? part[static_cast<int64_t>(ahead) * D] : 0.0f;
-        }
-#pragma unroll
-        for (int i = 0; i < ATTN_MERGE_AHEAD; i++) {
-            int s = from + i;
-            if (s < n) {
-                sum = attn_merge_add(sum, part_sum[s], alpha[s], beta[s]);
-                acc = attn_merge_add(acc, x[i], alpha[s], beta[s]);
-            }
-            x[i] = y[i];
-        }
+#pragma unroll 8
+    for (int s = 0; s < n; s++) {
+        float4 f = factors[s];
+        sum = attn_merge_add(sum, f.z, f.x, f.y);
+        acc = attn_merge_add(acc, parts[s * COLUMNS + threadIdx.x], f.x, f.y);
     }
     float inv = __fmul_rn(__frcp_rn(sum), p.unit);
-    float y = p.has_gate ? attn_finish_gated(acc, inv, __bfloat162float(p.qg[head * 2 * D + D + d]))
-                         : attn_finish(acc, inv);
+    float y = p.has_gate ? attn_finish_gated(acc, inv, gate) : attn_finish(acc, inv);
     p.out[head * D + d] = __float2bfloat16_rn(y);
 }
 

@@ -27,6 +27,13 @@ __device__ static inline void copy_async_16(void *shared, const void *global, bo
                  : "memory");
 }
 
+__device__ static inline void copy_async_16(void *shared, const void *global)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
+                 "l"(global)
+                 : "memory");
+}
+
 __device__ static inline void copy_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");

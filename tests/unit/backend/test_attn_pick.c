@@ -57,6 +57,35 @@ TEST(verify_takes_wide_tiles_only_where_they_fill_the_chip)
     assert_int_equal(far.n_tiles, 1);
 }
 
+TEST(few_rows_take_blocks_that_hold_them)
+{
+    static const int rows[] = {1, 2, 3, 5, 6, 8, 9, 10, 16};
+    static const int pairs[] = {8, 16, 32, 32, 48, 48, 64, 64, 48};
+    for (int i = 0; i < 9; i++) {
+        attn_plan p = attn_pick(rows[i], 1, rows[i], 32768, 4, 6, 256, true, PLENTY);
+        assert_false(p.is_folded);
+        assert_int_equal(p.few_pairs, pairs[i]);
+        assert_int_equal(p.n_tiles, (rows[i] * 6 + pairs[i] - 1) / pairs[i]);
+        p = attn_pick(rows[i], 1, rows[i], 32768, 4, 6, 256, false, PLENTY);
+        assert_int_equal(p.few_pairs, 0);
+    }
+    assert_int_equal(attn_pick(8, 1, 8, 65536, 2, 8, 256, true, PLENTY).few_pairs, 64);
+    assert_int_equal(attn_pick(2048, 1, 2048, 32768, 4, 6, 256, true, PLENTY).few_pairs, 0);
+}
+
+TEST(short_histories_take_narrow_blocks)
+{
+    attn_plan near = attn_pick(8, 1, 8, 2048, 4, 6, 256, true, PLENTY);
+    attn_plan middle = attn_pick(8, 1, 8, 24576, 2, 8, 256, true, PLENTY);
+    attn_plan lanes = attn_pick(32, 4, 8, 24576, 2, 8, 256, true, PLENTY);
+    assert_int_equal(near.few_pairs, 16);
+    assert_int_equal(near.n_tiles, 3);
+    assert_int_equal(middle.few_pairs, 32);
+    assert_int_equal(middle.n_tiles, 2);
+    assert_int_equal(lanes.few_pairs, 64);
+    assert_int_equal(attn_pick(1, 1, 1, 2048, 4, 6, 256, true, PLENTY).few_pairs, 8);
+}
+
 TEST(a_prompt_that_fills_the_chip_is_folded)
 {
     attn_plan p = attn_pick(2048, 1, 2048, 2048, 4, 6, 256, false, PLENTY);
@@ -108,8 +137,8 @@ TEST(tiles_suffice_for_every_cut_into_lanes)
         }
         int64_t scratch = test_random(&s) % 2 ? PLENTY : 0;
         attn_plan p = attn_pick(T + 2, L, most, 5000, 2, R, 256, test_random(&s) % 2, scratch);
-        int tiles = 0;
-        for (int l = 0; l < L; l++) tiles += (rows[l] * R + p.m_tiles * 16 - 1) / (p.m_tiles * 16);
+        int tiles = 0, pairs = p.few_pairs ? p.few_pairs : p.m_tiles * 16;
+        for (int l = 0; l < L; l++) tiles += (rows[l] * R + pairs - 1) / pairs;
         assert_true(tiles <= p.n_tiles);
     }
 }
