@@ -38,8 +38,9 @@ __global__ void __launch_bounds__(SORT_USES) moe_count_kernel(sort_params p, moe
     if (block >= 0) {
         moe_gate_fetch(gate);
         launch_wait();
-        int t = block * SORT_GATE_ROWS + (threadIdx.x >> 5) / MOE_GATE_WARPS;
-        moe_gate_row(gate, t < gate.T ? t : -1, sums);
+        int64_t t = block * SORT_GATE_ROWS + (threadIdx.x >> 5) / MOE_GATE_WARPS;
+        moe_gate_x x = {gate.x + t * gate.K, gate.K};
+        moe_gate_row(gate, t < gate.T ? t : -1, x, sums);
         return;
     }
     for (int e = threadIdx.x; e < p.X; e += SORT_USES) count[e] = 0;
