@@ -90,65 +90,31 @@ __device__ static inline void wide_copy(const wide_shared<S> &s, const tile_args
     }
 }
 
-/* What a lane has of a 16-output block's brick before it is widened: codes and the scales of its
- * first group; bf16 has nothing to widen and is read when it is due. */
-template <int BITS> struct wide_codes {
-    const uint8_t *brick;
-    lane_codes<BITS == DEQUANT_BF16 ? 4 : BITS> codes;
-    uint2 scales;
-};
-template <int BITS> __device__ static inline uint2 wide_scales(const uint8_t *brick, int group)
-{
-    return *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(BITS) +
-                                            group * DEQUANT_SCALE_BYTES +
-                                            ((threadIdx.x & 31) >> 2) * 8);
-}
+/* The A fragments of one 16-output block of a brick: four k16 steps. */
 template <int BITS>
-__device__ static inline void wide_load(wide_codes<BITS> &c, const uint8_t *brick)
+__device__ static inline void wide_dequant(uint32_t (&frag)[16], const uint8_t *brick,
+                                           bool has_two_groups)
 {
-    c.brick = brick;
-    if constexpr (BITS != DEQUANT_BF16) {
-        c.codes = dequant_load<BITS>(brick, threadIdx.x & 31);
-        c.scales = wide_scales<BITS>(brick, 0);
-    }
-}
-
-/* The A fragment of k16 step f. The holds keep it where it stands, between two steps of wgmma. */
-template <int BITS>
-__device__ static inline void wide_widen(uint32_t (&frag)[4][4], int f, const wide_codes<BITS> &c,
-                                         lane_scales &scales, bool has_two_groups)
-{
-    wgmma_hold(frag[f]);
+    int lane = threadIdx.x & 31;
     if constexpr (BITS == DEQUANT_BF16) {
-        load_words<4>(frag[f], c.brick + f * 512 + (threadIdx.x & 31) * 16);
+#pragma unroll
+        for (int f = 0; f < 4; f++) load_words<4>(&frag[f * 4], brick + f * 512 + lane * 16);
     } else {
-        if (f == 0) scales = dequant_scales(c.scales);
-        if (f == 2 && has_two_groups) scales = dequant_scales(wide_scales<BITS>(c.brick, 1));
+        lane_codes<BITS> codes = dequant_load<BITS>(brick, lane);
+        lane_scales scales;
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            frag[f][j] = dequant_pair<BITS>(c.codes, f * 4 + j, scales.scale[j & 1],
-                                            scales.bias[j & 1]);
-    }
-    wgmma_hold(frag[f]);
-}
-
-/* acc (+)= a 16-output block's brick times rows; meanwhile the next brick's fragments are widened:
- * a step of it as soon as the same step of the brick before, which read those registers, is done.
- */
-template <int BITS, int N>
-__device__ static inline void wide_brick(float (&acc)[N], const uint32_t (&frag)[4][4],
-                                         uint64_t rows, bool adds, uint32_t (&next)[4][4],
-                                         const wide_codes<BITS> &codes, bool has_two_groups)
-{
-    lane_scales scales = {};
-    wgmma_hold(acc);
+        for (int f = 0; f < 4; f++) {
+            if (f == 0 || (f == 2 && has_two_groups)) {
+                scales = dequant_scales(*reinterpret_cast<const uint2 *>(
+                    brick + dequant_code_bytes(BITS) + f / 2 * DEQUANT_SCALE_BYTES +
+                    (lane >> 2) * 8));
+            }
 #pragma unroll
-    for (int f = 0; f < 4; f++) {
-        wgmma_fence();
-        wgmma_step(acc, frag[f], rows + f * 2, adds || f > 0); /* 32 bytes: 2 in units of 16 */
-        wgmma_commit();
-        wgmma_wait<4>();
-        wide_widen<BITS>(next, f, codes, scales, has_two_groups);
+            for (int j = 0; j < 4; j++) {
+                frag[f * 4 + j] = dequant_pair<BITS>(codes, f * 4 + j, scales.scale[j & 1],
+                                                     scales.bias[j & 1]);
+            }
+        }
     }
 }
 
@@ -210,34 +176,37 @@ __device__ static inline void wide_compute(float (&acc)[2][S::NT * 4], const wid
                                            const tile_job &job)
 {
     float total[2][S::NT * 4];
-    uint32_t frag[2][4][4] = {};
-    wide_codes<BITS> codes;
-    lane_scales scales = {};
+    uint32_t frag[2][16];
     int warp = threadIdx.x >> 5;
     const bool has_two_groups = a.has_two_groups;
-    const uint8_t *own = s.stages + S::X_BYTES + warp * S::BRICK;
     int stage = 0, before = S::STAGES - 1, parity = 0, left = p.slice_bricks;
     bool is_first = true, adds = false;
-    tma_wait(&s.full[0], 0);
-    wide_load<BITS>(codes, own);
-#pragma unroll
-    for (int f = 0; f < 4; f++) wide_widen<BITS>(frag[0], f, codes, scales, has_two_groups);
     for (int kb = job.first; kb < job.end; kb++) {
-        uint64_t rows = wgmma_rows(s.stages + stage * S::STAGE);
-        wide_load<BITS>(codes, own + stage * S::STAGE + 8 * S::BRICK);
-        wide_brick<BITS>(acc[0], frag[0], rows, adds, frag[1], codes, has_two_groups);
-        /* All products of the brick before are done: its stage may be filled anew. Every thread
-         * says so for what it read itself: behind a __syncwarp one could speak for its warp, but
-         * with one here the assembler runs all wgmma one by one. */
-        if (kb > job.first) tma_arrive(&s.empty[before]);
+        const uint8_t *at = s.stages + stage * S::STAGE;
+        uint64_t rows = wgmma_rows(at);
+        tma_wait(&s.full[stage], parity);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            wgmma_wait<1>(); /* the products that read frag[i] last are done */
+            /* With i = 1 all of the brick before are: its stage may be filled anew. Every thread
+             * says so for what it read itself: behind a __syncwarp one could speak for its warp,
+             * but with one here the assembler runs all wgmma one by one. */
+            if (i == 1 && kb > job.first) tma_arrive(&s.empty[before]);
+            wgmma_hold(frag[i]);
+            wide_dequant<BITS>(frag[i], at + S::X_BYTES + (i * 8 + warp) * S::BRICK,
+                               has_two_groups);
+            wgmma_hold(acc[i]);
+            wgmma_fence();
+#pragma unroll
+            for (int f = 0; f < 4; f++) {
+                /* 32 bytes further in a row: 2 in units of 16 */
+                wgmma_step(acc[i], &frag[i][f * 4], rows + f * 2, adds || f > 0);
+            }
+            wgmma_commit();
+        }
+        adds = true;
         before = stage;
         if (++stage == S::STAGES) stage = 0, parity ^= 1;
-        if (kb + 1 < job.end) {
-            tma_wait(&s.full[stage], parity);
-            wide_load<BITS>(codes, own + stage * S::STAGE);
-        }
-        wide_brick<BITS>(acc[1], frag[1], rows, adds, frag[0], codes, has_two_groups);
-        adds = true;
         if (HAS_SLICES && --left == 0 && kb + 1 < job.end) {
             wgmma_wait<0>();
             wgmma_hold(acc[0]);
@@ -250,6 +219,8 @@ __device__ static inline void wide_compute(float (&acc)[2][S::NT * 4], const wid
     wgmma_wait<0>();
     wgmma_hold(acc[0]);
     wgmma_hold(acc[1]);
+    wgmma_hold(frag[0]);
+    wgmma_hold(frag[1]);
     if (HAS_SLICES && !is_first) wide_add_kept<S>(acc, s.sums, total);
 }
 
