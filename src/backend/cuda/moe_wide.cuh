@@ -182,75 +182,27 @@ __device__ static inline void moe_wide_copy(const moe_wide_shared &s, const moe_
     tma_arrive(&s.full[at.stage]);
 }
 
-/* What a lane has of a 16-output block's brick, before it is widened. */
-struct moe_wide_codes {
-    lane_codes<4> codes;
-    uint2 scales;
-};
-__device__ static inline moe_wide_codes moe_wide_load(const uint8_t *brick, int lane)
+/* The A fragments of one 16-output block of a brick (wide_dequant), from what was loaded. */
+__device__ static inline void moe_wide_widen(uint32_t (&frag)[16], const lane_codes<4> &codes,
+                                             uint2 scale_words)
 {
-    return {dequant_load<4>(brick, lane),
-            *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(4) + (lane >> 2) * 8)};
-}
-
-/* The A fragment of k16 step f (wide_dequant). The holds keep it where it stands. */
-__device__ static inline void moe_wide_widen(uint32_t (&frag)[4][4], int f,
-                                             const moe_wide_codes &from, const lane_scales &scales)
-{
-    wgmma_hold(frag[f]);
+    lane_scales scales = dequant_scales(scale_words);
 #pragma unroll
-    for (int j = 0; j < 4; j++)
-        frag[f][j] = dequant_pair<4>(from.codes, f * 4 + j, scales.scale[j & 1],
-                                     scales.bias[j & 1]);
-    wgmma_hold(frag[f]);
+    for (int p = 0; p < 16; p++)
+        frag[p] = dequant_pair<4>(codes, p, scales.scale[p & 1], scales.bias[p & 1]);
 }
 
-/* acc's first 8 NT columns += one 16-output block's brick times rows of x; meanwhile the next
- * brick's fragments are widened: a step of it as soon as the same step of the brick before, which
- * read those registers, is done. */
+/* acc's first 8 NT columns += one 16-output block's brick times rows of x. */
 template <int NT>
 __device__ static inline void moe_wide_brick(float (&acc)[moe_wide_shape::SUMS],
-                                             const uint32_t (&frag)[4][4], uint64_t rows,
-                                             uint32_t (&next)[4][4], const moe_wide_codes &codes)
+                                             const uint32_t (&frag)[16], uint64_t rows)
 {
     float(&c)[NT * 4] = reinterpret_cast<float(&)[NT * 4]>(acc);
-    lane_scales scales = dequant_scales(codes.scales);
     wgmma_hold(c);
+    wgmma_fence();
 #pragma unroll
-    for (int f = 0; f < 4; f++) {
-        wgmma_fence();
-        wgmma_step(c, frag[f], rows + f * 2, true);
-        wgmma_commit();
-        wgmma_wait<4>();
-        moe_wide_widen(next, f, codes, scales);
-    }
-}
-
-/* The same, as wide as `count` rows need. The width is chosen at each brick: a loop for each width
- * makes the assembler run all wgmma one by one (C7512). */
-__device__ static inline void moe_wide_step_rows(float (&acc)[moe_wide_shape::SUMS],
-                                                 const uint32_t (&frag)[4][4], const uint8_t *rows,
-                                                 uint32_t (&next)[4][4],
-                                                 const moe_wide_codes &codes, int count)
-{
-    uint64_t at = wgmma_rows(rows);
-    if (count > 72) {
-        if (count > 80) {
-            moe_wide_brick<12>(acc, frag, at, next, codes);
-        } else {
-            moe_wide_brick<10>(acc, frag, at, next, codes);
-        }
-    } else if (count > 48) {
-        if (count > 64) {
-            moe_wide_brick<9>(acc, frag, at, next, codes);
-        } else {
-            moe_wide_brick<8>(acc, frag, at, next, codes);
-        }
-    } else if (count > 32) {
-        moe_wide_brick<6>(acc, frag, at, next, codes);
-    } else {
-        moe_wide_brick<4>(acc, frag, at, next, codes);
-    }
+    for (int f = 0; f < 4; f++) wgmma_step(c, &frag[f * 4], rows + f * 2, true);
+    wgmma_commit();
 }
 
 /* A slice is over: the sums of those before, in the columns that no slice uses, grow by its chain.
@@ -272,48 +224,66 @@ __device__ static inline void moe_wide_fold(float (&acc)[2][moe_wide_shape::SUMS
         }
 }
 
-/* A computing warp: all K of a tile of `count` rows. */
+/* A computing warp: all K of a tile of `count` rows. The width is chosen at each brick: a loop for
+ * each width makes the assembler run all wgmma one by one (C7512). */
 template <bool IS_PAIR>
 __device__ static inline void moe_wide_products(float (&acc)[2][moe_wide_shape::SUMS],
                                                 const moe_wide_shared &s, moe_wide_at &at,
                                                 int n_stages, int count, int slice_stages)
 {
     using S = moe_wide_shape;
-    static_assert(S::STAGE_BRICKS == 2, "two bricks of two blocks follow one another below");
-    uint32_t frag[2][4][4] = {};
+    uint32_t frag[2][16] = {};
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     /* A warp's blocks: the same of gate and up, or two that follow one another. */
-    const int first = (IS_PAIR ? warp : 2 * warp) * S::BRICKS + S::X_BYTES;
-    const int second = first + (IS_PAIR ? S::BLOCKS / 2 : 1) * S::BRICKS;
+    int first = IS_PAIR ? warp : 2 * warp, second = IS_PAIR ? S::BLOCKS / 2 + warp : first + 1;
     int before = 0;
-    tma_wait(&s.full[at.stage], at.parity);
-    moe_wide_codes start = moe_wide_load(s.stages + at.stage * S::STAGE + first, lane);
-    lane_scales scales = dequant_scales(start.scales);
-#pragma unroll
-    for (int f = 0; f < 4; f++) moe_wide_widen(frag[0], f, start, scales);
     for (int n = 0; n < n_stages; n++) {
-        const uint8_t *stage = s.stages + at.stage * S::STAGE, *half = stage + S::X_HALF;
-        moe_wide_codes codes[3] = {moe_wide_load(stage + second, lane),
-                                   moe_wide_load(stage + first + S::BRICK, lane),
-                                   moe_wide_load(stage + second + S::BRICK, lane)};
-        moe_wide_step_rows(acc[0], frag[0], stage, frag[1], codes[0], count);
-        /* All of the stage before are done: it may be filled anew (linear_wide.cuh). */
-        if (n > 0) tma_arrive(&s.empty[before]);
-        moe_wide_step_rows(acc[1], frag[1], stage, frag[0], codes[1], count);
-        moe_wide_step_rows(acc[0], frag[0], half, frag[1], codes[2], count);
+        const uint8_t *stage = s.stages + at.stage * S::STAGE;
+        const uint8_t *w = stage + S::X_BYTES;
+        tma_wait(&s.full[at.stage], at.parity);
+#pragma unroll
+        for (int h = 0; h < S::STAGE_BRICKS; h++) {
+            uint64_t rows = wgmma_rows(stage + h * S::X_HALF);
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const uint8_t *brick = w + (i ? second : first) * S::BRICKS + h * S::BRICK;
+                lane_codes<4> codes = dequant_load<4>(brick, lane);
+                uint2 scales = *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(4) +
+                                                                (lane >> 2) * 8);
+                wgmma_wait<1>(); /* the products that read frag[i] last are done */
+                /* All of the stage before are done: it may be filled anew (linear_wide.cuh). */
+                if (h == 0 && i == 1 && n > 0) tma_arrive(&s.empty[before]);
+                wgmma_hold(frag[i]);
+                moe_wide_widen(frag[i], codes, scales);
+                if (count > 72) {
+                    if (count > 80) {
+                        moe_wide_brick<12>(acc[i], frag[i], rows);
+                    } else {
+                        moe_wide_brick<10>(acc[i], frag[i], rows);
+                    }
+                } else if (count > 48) {
+                    if (count > 64) {
+                        moe_wide_brick<9>(acc[i], frag[i], rows);
+                    } else {
+                        moe_wide_brick<8>(acc[i], frag[i], rows);
+                    }
+                } else if (count > 32) {
+                    moe_wide_brick<6>(acc[i], frag[i], rows);
+                } else {
+                    moe_wide_brick<4>(acc[i], frag[i], rows);
+                }
+            }
+        }
         before = at.stage;
         moe_wide_step(at);
-        if (n + 1 < n_stages) {
-            tma_wait(&s.full[at.stage], at.parity);
-            start = moe_wide_load(s.stages + at.stage * S::STAGE + first, lane);
-        }
-        moe_wide_step_rows(acc[1], frag[1], half, frag[0], start, count);
         if (slice_stages > 0 && (n + 1 == n_stages || (n + 1) % slice_stages == 0))
             moe_wide_fold(acc, n < slice_stages, n + 1 == n_stages);
     }
     wgmma_wait<0>();
     wgmma_hold(acc[0]);
     wgmma_hold(acc[1]);
+    wgmma_hold(frag[0]);
+    wgmma_hold(frag[1]);
     tma_arrive(&s.empty[before]);
 }
 
