@@ -92,8 +92,8 @@ static bool is_deep(const pick_part *parts, int n, int outputs)
     return true;
 }
 
-pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int cluster, bool can_grow,
-                          int n_sms)
+pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
+                          bool can_grow, int n_sms)
 {
     int outputs = tile.outputs;
     int64_t blocks = block_count(parts, n, cluster, outputs);
@@ -105,7 +105,7 @@ pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int clu
         }
     }
     if (outputs > PICK_BLOCK_OUTPUTS_MAX) return tile;
-    if (is_deep(parts, n, outputs) && blocks <= PICK_DEEP_BLOCKS_MAX)
+    if (rows <= PICK_DEEP_ROWS && is_deep(parts, n, outputs) && blocks <= PICK_DEEP_BLOCKS_MAX)
         return (pick_tile){PICK_DEEP, PICK_BLOCK_ROWS, outputs};
     if (outputs == tile.outputs) return tile; /* spread evenly as it is */
     return (pick_tile){PICK_BLOCK, PICK_BLOCK_ROWS, outputs};

@@ -73,9 +73,10 @@ enum {
     PICK_BLOCK_OUTPUTS_MIN = 96, /* less is a launch that PICK_STREAM spreads as evenly */
     PICK_BLOCK_OUTPUTS_MAX = 288,
     PICK_BLOCK_BRICKS_MAX = 96, /* of a slice */
+    /* Of more rows the kernels beside it want the shared memory more. */
+    PICK_DEEP_ROWS = 1,
     PICK_DEEP_BRICKS_MAX = 32,
-    /* Bricks of all warps: what is left of 227 KB beside x and the sums. */
-    PICK_DEEP_ALL_BRICKS_MAX = 256,
+    PICK_DEEP_ALL_BRICKS_MAX = 224, /* of all warps */
     PICK_DEEP_OUTPUTS_MAX = PICK_DEEP_ALL_BRICKS_MAX / PICK_DEEP_BRICKS_MAX * PICK_BRICK_N,
     /* Blocks of 64 outputs up to which a launch is deep as it is. */
     PICK_DEEP_BLOCKS_MAX = 288,
@@ -88,11 +89,11 @@ typedef struct {
     int bricks;    /* that a block multiplies */
     int row_tiles; /* of experts more than one */
 } pick_part;
-/* The tile with which the launch has at most n_sms blocks, in clusters of `cluster` (0: none) for
- * each part, and the fewest outputs; of `tile`, PICK_STREAM's for up to 8 rows, if there is none.
- * can_grow: tiles may have other outputs than that. */
-pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int cluster, bool can_grow,
-                          int n_sms);
+/* Of a launch for `rows` rows: the tile with which it has at most n_sms blocks, in clusters of
+ * `cluster` (0: none) for each part, and the fewest outputs; of `tile`, PICK_STREAM's for up to 8
+ * rows, if there is none. can_grow: tiles may have other outputs than that. */
+pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
+                          bool can_grow, int n_sms);
 
 /* Whether one block per slice pays (partial sums pass through memory), or a block should run all
  * slices of its tile itself: n_tiles blocks without a split. */

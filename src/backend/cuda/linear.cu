@@ -188,16 +188,18 @@ static pick_tile block_tile(const cuda_backend *cb, const tile_args *t, int bits
         return tile;
     pick_part parts[OPS_PARTS_MAX];
     bool can_grow = !t->has_experts;
+    int rows = 0;
     for (int i = 0; i < t->n_parts; i++) {
         const tile_part *p = &t->part[i];
         int bricks = part_bricks(p);
         if (p->is_x_odd || p->K % PICK_BRICK_K || bricks > PICK_BLOCK_BRICKS_MAX) return tile;
         if (!p->is_split && p->slices > 1) return tile;
         can_grow &= !p->is_split || t->cluster || p->slice_step > 0; /* else they meet in memory */
+        if (!p->tiles && p->T > rows) rows = p->T;
         int slices = p->is_split ? p->slices : 1;
         parts[i] = pick_part{p->N, p->bricks[1] != nullptr, slices, bricks, p->row_tiles};
     }
-    return cuda_pick_block(tile, parts, t->n_parts, t->cluster, can_grow, cb->n_sms);
+    return cuda_pick_block(tile, parts, t->n_parts, rows, t->cluster, can_grow, cb->n_sms);
 }
 
 /* t, cut for tiles of PICK_STREAM, as a launch of l->tile. */

@@ -95,7 +95,8 @@ __device__ static inline void block_end(float (&total)[1][1][4], const tile_args
     if (a.cluster && !p.is_split) {
         cluster_wait(); /* for nothing, but each phase needs both */
     } else if (a.cluster) {
-        if (!stream_meet<1>(tile_flat(total), p, job.slice, reinterpret_cast<float4 *>(sums)))
+        if (!stream_meet<1>(tile_flat(total), p, job.slice, reinterpret_cast<float4 *>(sums),
+                            blockDim.x))
             return;
     } else if (p.is_split && p.slice_step == 0) {
         if (!tile_merge<BLOCK_MERGE_THREADS, 1>(tile_flat(total), a, p, job.tile, job.slice))
@@ -103,7 +104,7 @@ __device__ static inline void block_end(float (&total)[1][1][4], const tile_args
     }
     if (p.out == TILE_OUT_SWIGLU) {
         float up[1][4];
-        stream_hand_up<1>(total[0], up, reinterpret_cast<float4 *>(shared));
+        stream_hand_up<1>(total[0], up, reinterpret_cast<float4 *>(shared), blockDim.x / 2);
         if (!at.half && at.is_on) tile_store<1>(total[0], up, p, at.block, 0, job.rows);
     } else if (at.is_on) {
         tile_store<1>(total[0], nullptr, p, at.block, 0, job.rows, job.slice * p.slice_step);
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
         } else if (turn == AHEAD && behind == 0) {
             stream_turn<AHEAD, false>(sum[0], w, source, rows_at);
         } else {
-            stream_some<AHEAD>(sum[0], w, source, rows_at, turn, behind);
+            stream_some<AHEAD>(sum[0], w, source, rows_at, turn, left);
         }
         stream_source_advance<BITS>(source, turn * BRICK);
         rows_at += turn * BLOCK_BRICK_BYTES;

@@ -182,15 +182,18 @@ __device__ static inline void stream_turn(float (&acc)[NT][4],
         if (HAS_MORE || j + AHEAD < N) {
             stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
         }
+        /* Nothing waits for these loads before the next turn, so the assembler would put them off,
+         * and less would be under way. It moves none across this. */
+        __syncwarp();
     }
 }
 
-/* The first n <= N of them; n_left follow. */
+/* The first n <= N of them, of n_all. */
 template <int N, int BITS, int NT, bool HAS_TWO, int AHEAD>
 __device__ static inline void stream_some(float (&acc)[NT][4],
                                           stream_brick<BITS, HAS_TWO> (&w)[AHEAD],
                                           const stream_source<BITS> &source, const uint8_t *rows_at,
-                                          int n, int n_left)
+                                          int n, int n_all)
 {
 #pragma unroll
     for (int j = 0; j < N; j++) {
@@ -198,7 +201,7 @@ __device__ static inline void stream_some(float (&acc)[NT][4],
         uint32_t b[2][NT][4];
         stream_load_b<NT>(b, rows_at + j * stream_shape<NT>::BRICK_BYTES);
         stream_step<BITS, NT, HAS_TWO>(acc, w[j % AHEAD], b);
-        if (j + AHEAD < n + n_left) stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
+        if (j + AHEAD < n_all) stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
     }
 }
 
@@ -275,12 +278,11 @@ template <int NT> __device__ static inline void stream_x_advance(stream_x<NT> &x
 }
 
 /* A pair's up sums (the second half of the block's warps) to the warps of its gate (the first),
- * through shared memory that all have read for the last time. */
+ * half threads of either, through shared memory that all have read for the last time. */
 template <int NT>
 __device__ static inline void stream_hand_up(const float (&sum)[NT][4], float (&up)[NT][4],
-                                             float4 *shared)
+                                             float4 *shared, int half)
 {
-    const int half = blockDim.x / 2;
     bool is_up = threadIdx.x >= half;
     int tid = is_up ? threadIdx.x - half : threadIdx.x;
     __syncthreads();
@@ -300,9 +302,8 @@ __device__ static inline void stream_hand_up(const float (&sum)[NT][4], float (&
  * first, at `sums`, which nobody has used before. */
 template <int NT>
 __device__ static inline bool stream_meet(float (&sum)[NT * 4], const tile_part &p, int slice,
-                                          float4 *sums)
+                                          float4 *sums, int threads)
 {
-    const int threads = blockDim.x;
     cluster_wait(); /* all blocks have begun */
     if (slice > 0) {
         int first = cluster_rank() - slice;
@@ -382,15 +383,7 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
         stream_x_advance<NT>(x, n);
         stream_load_x<NT>(x, p, shared + is_odd * S::CHUNK_BYTES, end - chunk - n);
         copy_async_commit();
-        int n_left = end - chunk - n;
-        /* Of 32 rows the sums leave no registers for the next brick's x. */
-        if (NT < 4 && n == S::X_BRICKS && n_left >= AHEAD) {
-            stream_turn<S::X_BRICKS, true>(acc[0], w, source, rows_at);
-        } else if (NT < 4 && n == S::X_BRICKS && n_left == 0) {
-            stream_turn<S::X_BRICKS, false>(acc[0], w, source, rows_at);
-        } else {
-            stream_some<S::X_BRICKS>(acc[0], w, source, rows_at, n, n_left);
-        }
+        stream_some<S::X_BRICKS>(acc[0], w, source, rows_at, n, end - chunk);
         stream_source_advance<BITS>(source, n * BRICK);
         left -= n;
         if (left == 0 || chunk + n == end) { /* slices are whole turns of w, but for the last */
@@ -404,13 +397,13 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
         cluster_wait(); /* for nothing, but each phase needs both */
     } else if (a.cluster) {
         float4 *sums = reinterpret_cast<float4 *>(shared + S::SHARED);
-        if (!stream_meet<NT>(tile_flat(total), p, job.slice, sums)) return;
+        if (!stream_meet<NT>(tile_flat(total), p, job.slice, sums, S::THREADS)) return;
     } else if (p.is_split && p.slice_step == 0) {
         if (!tile_merge<S::THREADS, NT>(tile_flat(total), a, p, job.tile, job.slice)) return;
     }
     if (p.out == TILE_OUT_SWIGLU) {
         float up[NT][4];
-        stream_hand_up<NT>(total[0], up, reinterpret_cast<float4 *>(shared));
+        stream_hand_up<NT>(total[0], up, reinterpret_cast<float4 *>(shared), S::THREADS / 2);
         if (warp < S::BLOCKS / 2) tile_store<NT>(total[0], up, p, block, 0, rows);
     } else {
         tile_store<NT>(total[0], nullptr, p, block, 0, rows, job.slice * p.slice_step);

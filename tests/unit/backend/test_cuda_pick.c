@@ -67,7 +67,7 @@ TEST(large_blocks_are_one_round_at_the_real_shapes)
     static const large_case cases[] = {
         {"27B in", {10240, 6144, 48, 48}, 5120, false, 2, PICK_BLOCK, 256},
         {"27B q, k, v", {12288, 1024, 1024}, 5120, false, 2, PICK_BLOCK, 224},
-        {"27B out", {5120}, 6144, false, 0, PICK_DEEP, 256},
+        {"27B out", {5120}, 6144, false, 0, PICK_BLOCK, 256},
         {"27B gate, up", {17408}, 5120, true, 0, PICK_BLOCK, 288},
         {"27B down", {5120}, 17408, false, 0, PICK_BLOCK, 288},
         {"27B head", {248320}, 5120, false, 0, PICK_STREAM, 64},
@@ -84,7 +84,7 @@ TEST(large_blocks_are_one_round_at_the_real_shapes)
             parts[n] = (pick_part){c->N[n], c->is_pair, s.slices, s.slice_bricks, 1};
         }
         pick_tile tile = cuda_pick_tile(90, 4, 1);
-        tile = cuda_pick_block(tile, parts, n, c->cluster, true, 132);
+        tile = cuda_pick_block(tile, parts, n, 1, c->cluster, true, 132);
         if (tile.kernel != c->kernel || tile.outputs != c->outputs)
             fail_msg("%s: kernel %d, %d outputs", c->what, (int)tile.kernel, tile.outputs);
     }
@@ -96,7 +96,7 @@ TEST(large_blocks_have_room_for_their_slices)
     for (int bricks = 8; bricks <= PICK_BLOCK_BRICKS_MAX; bricks += 8) {
         for (int64_t N = 16; N <= 40000; N = N * 5 / 4 + 16) {
             pick_part part = {N, N % 32 == 0, 1 + (int)(N % 7), bricks, 1};
-            pick_tile t = cuda_pick_block(tile, &part, 1, 0, N % 3 > 0, 132);
+            pick_tile t = cuda_pick_block(tile, &part, 1, 1, 0, N % 3 > 0, 132);
             assert_true(t.outputs % 32 == 0 && t.outputs <= PICK_BLOCK_OUTPUTS_MAX);
             if (N % 3 == 0) assert_int_equal(t.outputs, tile.outputs);
             if (t.kernel != PICK_DEEP) continue;
