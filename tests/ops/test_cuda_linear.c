@@ -49,7 +49,7 @@ static const wide_case wide_cases[] = {
     {Q(5, 64), 300, 130, 1088},
     {Q(3, 64), 300, 128, 1280},
     {Q(2, 64), 300, 260, 2048},
-    /* Large blocks: one slice with an odd end; slices in clusters, of outputs with an odd end. */
+    /* One slice with an odd end; slices that meet in clusters, with an odd end. */
     {Q(4, 64), 300, 16400, 832},
     {Q(4, 32), 300, 9001, 3008},
     {Q(4, 64), 300, 9000, 5120},

@@ -82,7 +82,7 @@ static int64_t block_count(const pick_part *parts, int n, int cluster, int outpu
     return blocks;
 }
 
-static bool is_deep(const pick_part *parts, int n, int outputs)
+static bool fits_deep(const pick_part *parts, int n, int outputs)
 {
     for (int i = 0; i < n; i++) {
         if (parts[i].bricks > PICK_DEEP_BRICKS_MAX ||
@@ -92,23 +92,22 @@ static bool is_deep(const pick_part *parts, int n, int outputs)
     return true;
 }
 
-pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
-                          bool can_grow, int n_sms)
+pick_tile cuda_pick_deep(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
+                         bool can_grow, int n_sms)
 {
     int outputs = tile.outputs;
     int64_t blocks = block_count(parts, n, cluster, outputs);
     if (can_grow && blocks > n_sms) {
-        for (outputs = PICK_BLOCK_OUTPUTS_MIN; outputs <= PICK_BLOCK_OUTPUTS_MAX;
+        for (outputs = PICK_DEEP_OUTPUTS_MIN; outputs <= PICK_DEEP_OUTPUTS_MAX;
              outputs += 2 * PICK_BRICK_N) {
             blocks = block_count(parts, n, cluster, outputs);
             if (blocks <= n_sms) break;
         }
     }
-    if (outputs > PICK_BLOCK_OUTPUTS_MAX) return tile;
-    if (rows <= PICK_DEEP_ROWS && is_deep(parts, n, outputs) && blocks <= PICK_DEEP_BLOCKS_MAX)
-        return (pick_tile){PICK_DEEP, PICK_BLOCK_ROWS, outputs};
-    if (outputs == tile.outputs) return tile; /* spread evenly as it is */
-    return (pick_tile){PICK_BLOCK, PICK_BLOCK_ROWS, outputs};
+    if (rows > PICK_DEEP_ROWS || outputs > PICK_DEEP_OUTPUTS_MAX || !fits_deep(parts, n, outputs) ||
+        blocks > PICK_DEEP_BLOCKS_MAX)
+        return tile;
+    return (pick_tile){PICK_DEEP, PICK_DEEP_COLUMNS, outputs};
 }
 
 int cuda_pick_split_tiles_max(pick_tile tile)

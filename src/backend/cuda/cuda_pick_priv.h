@@ -43,8 +43,7 @@ pick_split cuda_pick_split(int64_t N, int64_t K, bool is_experts);
 /* The kernels of a linear. All run the same chain for an output. */
 typedef enum {
     PICK_STREAM, /* few rows: weights go straight to registers */
-    PICK_BLOCK,  /* the same in one large block a processor: sm_90 alone */
-    PICK_DEEP,   /* short slices, weights through shared memory: sm_90 alone */
+    PICK_DEEP,   /* one row, short slices: weights through shared memory; sm_90 alone */
     PICK_TILE,   /* mma.sync over tiles in shared memory: any GPU from sm_80 on */
     PICK_WIDE,   /* wgmma: sm_90 alone */
 } pick_kernel;
@@ -65,20 +64,16 @@ pick_tile cuda_pick_experts_tile(int sm, int bits, int64_t T);
 enum { PICK_ROUNDS_COLUMNS = 112 };
 pick_tile cuda_pick_rounds(pick_tile tile, int bits, int64_t T, int64_t n_groups, int n_sms);
 
-/* Few rows by large blocks, with a warp for every 16 of a tile's outputs and all of a slice's x in
- * shared memory; of short slices the weights too (PICK_DEEP). For the width that models have. */
+/* One row by blocks with a warp for every 16 of a tile's outputs and all of a slice's x and weights
+ * in shared memory (PICK_DEEP). For the width that models have. */
 enum {
-    PICK_BLOCK_BITS = 4,
-    PICK_BLOCK_ROWS = 8,
-    PICK_BLOCK_OUTPUTS_MIN = 96, /* less is a launch that PICK_STREAM spreads as evenly */
-    PICK_BLOCK_OUTPUTS_MAX = 288,
-    PICK_BLOCK_BRICKS_MAX = 96, /* of a slice */
-    /* Of more rows the kernels beside it want the shared memory more. */
-    PICK_DEEP_ROWS = 1,
-    PICK_DEEP_BRICKS_MAX = 32,
-    PICK_DEEP_ALL_BRICKS_MAX = 224, /* of all warps */
-    PICK_DEEP_OUTPUTS_MAX = PICK_DEEP_ALL_BRICKS_MAX / PICK_DEEP_BRICKS_MAX * PICK_BRICK_N,
-    /* Blocks of 64 outputs up to which a launch is deep as it is. */
+    PICK_DEEP_BITS = 4,
+    PICK_DEEP_ROWS = 1, /* of more, the kernels beside it want the shared memory more */
+    PICK_DEEP_COLUMNS = 8,
+    PICK_DEEP_OUTPUTS_MIN = 96, /* beyond PICK_STREAM's 64 */
+    PICK_DEEP_OUTPUTS_MAX = 288,
+    PICK_DEEP_BRICKS_MAX = 32,      /* of a slice */
+    PICK_DEEP_ALL_BRICKS_MAX = 224, /* of all warps: with x and sums less than 190 KB */
     PICK_DEEP_BLOCKS_MAX = 288,
 };
 /* A weight of a launch, or a gate and its up. */
@@ -89,11 +84,11 @@ typedef struct {
     int bricks;    /* that a block multiplies */
     int row_tiles; /* of experts more than one */
 } pick_part;
-/* Of a launch for `rows` rows: the tile with which it has at most n_sms blocks, in clusters of
- * `cluster` (0: none) for each part, and the fewest outputs; of `tile`, PICK_STREAM's for up to 8
- * rows, if there is none. can_grow: tiles may have other outputs than that. */
-pick_tile cuda_pick_block(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
-                          bool can_grow, int n_sms);
+/* The tile of PICK_DEEP for a launch of `rows` rows, or `tile`, PICK_STREAM's for up to 8.
+ * can_grow: it may have more outputs, the fewest with which all parts' blocks, in clusters of
+ * `cluster` (0: none), are one a processor. */
+pick_tile cuda_pick_deep(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
+                         bool can_grow, int n_sms);
 
 /* Whether one block per slice pays (partial sums pass through memory), or a block should run all
  * slices of its tile itself: n_tiles blocks without a split. */

@@ -180,11 +180,11 @@ static int part_bricks(const tile_part *p)
     return p->is_split ? p->slice_bricks : p->n_bricks;
 }
 
-/* The tile for t's launch of PICK_STREAM: that, or one of the large blocks. */
-static pick_tile block_tile(const cuda_backend *cb, const tile_args *t, int bits, pick_tile tile)
+/* The tile for t's launch of PICK_STREAM: that, or one of PICK_DEEP. */
+static pick_tile deep_tile(const cuda_backend *cb, const tile_args *t, int bits, pick_tile tile)
 {
-    if (cb->sm != 90 || tile.kernel != PICK_STREAM || tile.columns != PICK_BLOCK_ROWS ||
-        bits != PICK_BLOCK_BITS)
+    if (cb->sm != 90 || tile.kernel != PICK_STREAM || tile.columns != PICK_DEEP_COLUMNS ||
+        bits != PICK_DEEP_BITS)
         return tile;
     pick_part parts[OPS_PARTS_MAX];
     bool can_grow = !t->has_experts;
@@ -192,18 +192,18 @@ static pick_tile block_tile(const cuda_backend *cb, const tile_args *t, int bits
     for (int i = 0; i < t->n_parts; i++) {
         const tile_part *p = &t->part[i];
         int bricks = part_bricks(p);
-        if (p->is_x_odd || p->K % PICK_BRICK_K || bricks > PICK_BLOCK_BRICKS_MAX) return tile;
+        if (p->is_x_odd || p->K % PICK_BRICK_K) return tile;
         if (!p->is_split && p->slices > 1) return tile;
         can_grow &= !p->is_split || t->cluster || p->slice_step > 0; /* else they meet in memory */
         if (!p->tiles && p->T > rows) rows = p->T;
         int slices = p->is_split ? p->slices : 1;
         parts[i] = pick_part{p->N, p->bricks[1] != nullptr, slices, bricks, p->row_tiles};
     }
-    return cuda_pick_block(tile, parts, t->n_parts, rows, t->cluster, can_grow, cb->n_sms);
+    return cuda_pick_deep(tile, parts, t->n_parts, rows, t->cluster, can_grow, cb->n_sms);
 }
 
 /* t, cut for tiles of PICK_STREAM, as a launch of l->tile. */
-static void block_init(tile_args *t, tile_launch *l)
+static void deep_init(tile_args *t, tile_launch *l)
 {
     int outputs = l->tile.outputs;
     for (int i = 0; i < t->n_parts; i++) {
@@ -244,8 +244,9 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
     for (int i = 0; i < n; i++)
         t.part[i].is_split = cuda_pick_is_split(n_tiles, t.part[i].slices, tile);
     t.cluster = cluster_of(cb, &t, tile);
-    tile = l.tile = block_tile(cb, &t, linear_weight_bits(w), tile);
-    block_init(&t, &l);
+    l.tile = deep_tile(cb, &t, linear_weight_bits(w), tile);
+    if (l.tile.kernel == PICK_DEEP) deep_init(&t, &l);
+    tile = l.tile;
     for (int i = 0; i < n; i++) {
         tile_part *p = &t.part[i];
         int tiles = p->n_groups * p->row_tiles;

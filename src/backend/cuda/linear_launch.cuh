@@ -25,16 +25,11 @@ template <int BITS, int NT> static tile_choice stream_choice(bool has_two)
     return c;
 }
 /* bricks: the most of a block. */
-template <int BITS> static tile_choice large_choice(pick_tile t, int bricks, bool has_two)
+template <int BITS> static tile_choice deep_choice(int outputs, int bricks, bool has_two)
 {
-    int threads = t.outputs * 2;
-    bool is_deep = t.kernel == PICK_DEEP;
-    int shared = block_shared(threads, bricks, dequant_brick_bytes(BITS, has_two), is_deep);
-    tile_choice c = {linear_block_kernel<BITS, false>, nullptr, threads, shared, 0};
-    if (has_two) c.kernel = linear_block_kernel<BITS, true>;
-    if (is_deep) c.kernel = linear_deep_kernel<BITS, false>;
-    if (is_deep && has_two) c.kernel = linear_deep_kernel<BITS, true>;
-    return c;
+    int threads = outputs * 2;
+    return {has_two ? linear_deep_kernel<BITS, true> : linear_deep_kernel<BITS, false>, nullptr,
+            threads, deep_shared(threads, bricks, dequant_brick_bytes(BITS, has_two)), 0};
 }
 template <int BITS, int NT, int WN> static tile_choice block_choice(void)
 {
@@ -54,10 +49,8 @@ template <int BITS, int COLUMNS> static tile_choice wide_choice(bool has_slices)
 template <int BITS>
 static tile_choice choice_of(pick_tile t, bool has_slices, bool has_two, int bricks)
 {
-    if constexpr (BITS == PICK_BLOCK_BITS) {
-        if (t.kernel == PICK_BLOCK || t.kernel == PICK_DEEP) {
-            return large_choice<BITS>(t, bricks, has_two);
-        }
+    if constexpr (BITS == PICK_DEEP_BITS) {
+        if (t.kernel == PICK_DEEP) return deep_choice<BITS>(t.outputs, bricks, has_two);
     }
     if (t.kernel == PICK_STREAM) {
         if (t.columns == 8) return stream_choice<BITS, 1>(has_two);
@@ -123,11 +116,9 @@ template <int BITS> cudaError_t linear_tile_open(int sm)
     if (sm != 90 || BITS != 4) return cudaSuccess;
     cudaError_t r = choice_open<BITS>({PICK_WIDE, PICK_ROUNDS_COLUMNS, 2 * PICK_GROUP_N});
     if (r != cudaSuccess) return r;
-    r = choice_open<BITS>({PICK_BLOCK, PICK_BLOCK_ROWS, PICK_BLOCK_OUTPUTS_MAX},
-                          PICK_BLOCK_BRICKS_MAX);
-    if (r != cudaSuccess) return r;
-    return choice_open<BITS>({PICK_DEEP, PICK_BLOCK_ROWS, PICK_DEEP_OUTPUTS_MAX},
-                             PICK_DEEP_BRICKS_MAX);
+    /* The most shared memory: the longest slices. */
+    int outputs = PICK_DEEP_ALL_BRICKS_MAX / PICK_DEEP_BRICKS_MAX * PICK_BRICK_N;
+    return choice_open<BITS>({PICK_DEEP, PICK_DEEP_COLUMNS, outputs}, PICK_DEEP_BRICKS_MAX);
 }
 
 #endif

@@ -108,17 +108,6 @@ __device__ static inline void stream_load(stream_brick<BITS, HAS_TWO> &b,
     }
 }
 
-/* The first of n bricks. */
-template <int BITS, bool HAS_TWO, int AHEAD>
-__device__ static inline void stream_begin(stream_brick<BITS, HAS_TWO> (&w)[AHEAD],
-                                           const stream_source<BITS> &source, int n)
-{
-#pragma unroll
-    for (int j = 0; j < AHEAD; j++) {
-        if (j < n) stream_load<BITS, HAS_TWO>(w[j], source, j);
-    }
-}
-
 /* acc += brick x x: the chain of tile_step. */
 template <int BITS, int NT, bool HAS_TWO>
 __device__ static inline void stream_step(float (&acc)[NT][4], const stream_brick<BITS, HAS_TWO> &w,
@@ -149,8 +138,7 @@ __device__ static inline void stream_step(float (&acc)[NT][4], const stream_bric
     }
 }
 
-/* A lane's B fragments of one brick of x: at `at` of its first 8 rows, whose pieces lie `flip` on.
- */
+/* A lane's B fragments of the brick of x at `at`. */
 template <int NT>
 __device__ static inline void stream_load_b(uint32_t (&b)[2][NT][4], const uint8_t *at)
 {
@@ -160,48 +148,6 @@ __device__ static inline void stream_load_b(uint32_t (&b)[2][NT][4], const uint8
         int row = v % NT * 8 + (lane & 7), piece = v / NT * 4 + (lane >> 3);
         load_matrix_x4(b[v / NT][v % NT],
                        at + row * TILE_X_ROW_BYTES + ((piece ^ (lane & 7)) << 4));
-    }
-}
-
-/* N bricks of x that are there, in one piece: without a branch between them, what one brick's
- * products wait for is filled with the next one's codes. HAS_MORE: AHEAD more follow. */
-template <int N, bool HAS_MORE, int BITS, int NT, bool HAS_TWO, int AHEAD>
-__device__ static inline void stream_turn(float (&acc)[NT][4],
-                                          stream_brick<BITS, HAS_TWO> (&w)[AHEAD],
-                                          const stream_source<BITS> &source, const uint8_t *rows_at)
-{
-    uint32_t b[2][NT][4], next[2][NT][4];
-    stream_load_b<NT>(next, rows_at);
-#pragma unroll
-    for (int j = 0; j < N; j++) {
-        memcpy(b, next, sizeof b);
-        if (j + 1 < N) {
-            stream_load_b<NT>(next, rows_at + (j + 1) * stream_shape<NT>::BRICK_BYTES);
-        }
-        stream_step<BITS, NT, HAS_TWO>(acc, w[j % AHEAD], b);
-        if (HAS_MORE || j + AHEAD < N) {
-            stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
-        }
-        /* Nothing waits for these loads before the next turn, so the assembler would put them off,
-         * and less would be under way. It moves none across this. */
-        __syncwarp();
-    }
-}
-
-/* The first n <= N of them, of n_all. */
-template <int N, int BITS, int NT, bool HAS_TWO, int AHEAD>
-__device__ static inline void stream_some(float (&acc)[NT][4],
-                                          stream_brick<BITS, HAS_TWO> (&w)[AHEAD],
-                                          const stream_source<BITS> &source, const uint8_t *rows_at,
-                                          int n, int n_all)
-{
-#pragma unroll
-    for (int j = 0; j < N; j++) {
-        if (j >= n) break;
-        uint32_t b[2][NT][4];
-        stream_load_b<NT>(b, rows_at + j * stream_shape<NT>::BRICK_BYTES);
-        stream_step<BITS, NT, HAS_TWO>(acc, w[j % AHEAD], b);
-        if (j + AHEAD < n_all) stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
     }
 }
 
@@ -365,7 +311,10 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
     stream_source<BITS> source = stream_source_init<BITS>(
         p.bricks[tile_half<S::BLOCKS>(p, warp)] + rows.expert * p.expert_bytes + from * BRICK);
     stream_brick<BITS, HAS_TWO> w[AHEAD];
-    stream_begin(w, source, end - first);
+#pragma unroll
+    for (int j = 0; j < AHEAD; j++) {
+        if (first + j < end) stream_load<BITS, HAS_TWO>(w[j], source, j);
+    }
     if (a.is_light) ahead_fetch(a.ahead);
     launch_wait(); /* for x, and for the partial sums of the linear before */
     stream_x<NT> x = stream_x_init<NT>(p, rows, first, shared);
@@ -383,7 +332,16 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
         stream_x_advance<NT>(x, n);
         stream_load_x<NT>(x, p, shared + is_odd * S::CHUNK_BYTES, end - chunk - n);
         copy_async_commit();
-        stream_some<S::X_BRICKS>(acc[0], w, source, rows_at, n, end - chunk);
+#pragma unroll
+        for (int j = 0; j < S::X_BRICKS; j++) {
+            if (j >= n) break;
+            uint32_t b[2][NT][4];
+            stream_load_b<NT>(b, rows_at + j * S::BRICK_BYTES);
+            stream_step<BITS, NT, HAS_TWO>(acc[0], w[j % AHEAD], b);
+            if (chunk + j + AHEAD < end) {
+                stream_load<BITS, HAS_TWO>(w[j % AHEAD], source, j + AHEAD);
+            }
+        }
         stream_source_advance<BITS>(source, n * BRICK);
         left -= n;
         if (left == 0 || chunk + n == end) { /* slices are whole turns of w, but for the last */

@@ -76,7 +76,7 @@ typedef struct {
 typedef struct {
     pick_tile tile;
     bool has_slices, is_early; /* a block runs several slices; see launch_early.cuh */
-    int bricks;                /* PICK_BLOCK, PICK_DEEP: the most that a block multiplies */
+    int bricks;                /* PICK_DEEP: the most that a block multiplies */
     dim3 grid;
     cudaStream_t stream;
 } tile_launch;

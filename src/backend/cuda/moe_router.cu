@@ -94,7 +94,6 @@ __device__ static inline void router_norm(const moe_router_params &p, moe_router
     int lane = threadIdx.x & 31, pair = threadIdx.x / (32 * ROUTER_EACH);
     int turn = threadIdx.x / 32 % ROUTER_EACH;
     int i = (blockIdx.x * 32 + lane) * 4 + turn * ROUTER_THREADS * 4;
-    if (pair >= p.T) return;
     float4 v[ROUTER_TURNS];
     float square[ROUTER_TURNS];
 #pragma unroll
@@ -109,6 +108,7 @@ __device__ static inline void router_norm(const moe_router_params &p, moe_router
         if (turn > 0) s.second[t][lane] = square[j];
     }
     router_meet(pair); /* the second warp's squares */
+    if (pair >= p.T) return;
 #pragma unroll
     for (int j = 0; j < ROUTER_TURNS; j++) {
         int t = pair + j * PAIRS;

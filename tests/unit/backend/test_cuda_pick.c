@@ -52,7 +52,7 @@ TEST(the_real_models_launches_of_few_rows_are_one_round_of_blocks)
     for (size_t i = 0; i < 4; i++) assert_true(n[i] > ROUND * 2 / 3); /* the 27B's fill it */
 }
 
-/* A launch of few rows at a real model's shape, on 132 processors. */
+/* A launch of one row at a real model's shape, on 132 processors. */
 typedef struct {
     const char *what;
     int64_t N[4], K;
@@ -60,50 +60,54 @@ typedef struct {
     int cluster; /* blocks in which slices meet */
     pick_kernel kernel;
     int outputs;
-} large_case;
+} deep_case;
 
-TEST(large_blocks_are_one_round_at_the_real_shapes)
+TEST(short_slices_of_one_row_are_deep_and_one_block_a_processor)
 {
-    static const large_case cases[] = {
-        {"27B in", {10240, 6144, 48, 48}, 5120, false, 2, PICK_BLOCK, 256},
-        {"27B q, k, v", {12288, 1024, 1024}, 5120, false, 2, PICK_BLOCK, 224},
-        {"27B out", {5120}, 6144, false, 0, PICK_BLOCK, 256},
-        {"27B gate, up", {17408}, 5120, true, 0, PICK_BLOCK, 288},
-        {"27B down", {5120}, 17408, false, 0, PICK_BLOCK, 288},
+    static const deep_case cases[] = {
+        {"27B in", {10240, 6144, 48, 48}, 5120, false, 2, PICK_STREAM, 64},
+        {"27B out", {5120}, 6144, false, 0, PICK_STREAM, 64},
+        {"27B gate, up", {17408}, 5120, true, 0, PICK_STREAM, 64},
         {"27B head", {248320}, 5120, false, 0, PICK_STREAM, 64},
+        {"35B head", {248320}, 2048, false, 0, PICK_STREAM, 64},
         {"35B in", {8192, 4096, 32, 32}, 2048, false, 4, PICK_DEEP, 224},
         {"35B q, k, v", {8192, 512, 512}, 2048, false, 4, PICK_DEEP, 192},
         {"35B out", {2048}, 4096, false, 0, PICK_DEEP, 128},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const large_case *c = &cases[i];
+        const deep_case *c = &cases[i];
         pick_part parts[4];
         int n = 0;
         for (; n < 4 && c->N[n]; n++) {
             pick_split s = cuda_pick_split(c->N[n], c->K, false);
             parts[n] = (pick_part){c->N[n], c->is_pair, s.slices, s.slice_bricks, 1};
         }
-        pick_tile tile = cuda_pick_tile(90, 4, 1);
-        tile = cuda_pick_block(tile, parts, n, 1, c->cluster, true, 132);
+        pick_tile stream = cuda_pick_tile(90, 4, 1);
+        pick_tile tile = cuda_pick_deep(stream, parts, n, 1, c->cluster, true, 132);
         if (tile.kernel != c->kernel || tile.outputs != c->outputs)
             fail_msg("%s: kernel %d, %d outputs", c->what, (int)tile.kernel, tile.outputs);
+        tile = cuda_pick_deep(stream, parts, n, 2, c->cluster, true, 132);
+        assert_int_equal(tile.kernel, PICK_STREAM);
     }
 }
 
-TEST(large_blocks_have_room_for_their_slices)
+TEST(deep_blocks_have_room_for_their_slices)
 {
     pick_tile tile = cuda_pick_tile(90, 4, 1);
-    for (int bricks = 8; bricks <= PICK_BLOCK_BRICKS_MAX; bricks += 8) {
+    int n_deep = 0;
+    for (int bricks = 8; bricks <= 48; bricks += 8) {
         for (int64_t N = 16; N <= 40000; N = N * 5 / 4 + 16) {
             pick_part part = {N, N % 32 == 0, 1 + (int)(N % 7), bricks, 1};
-            pick_tile t = cuda_pick_block(tile, &part, 1, 1, 0, N % 3 > 0, 132);
-            assert_true(t.outputs % 32 == 0 && t.outputs <= PICK_BLOCK_OUTPUTS_MAX);
+            pick_tile t = cuda_pick_deep(tile, &part, 1, 1, 0, N % 3 > 0, 132);
+            assert_true(t.outputs % 32 == 0 && t.outputs <= PICK_DEEP_OUTPUTS_MAX);
             if (N % 3 == 0) assert_int_equal(t.outputs, tile.outputs);
             if (t.kernel != PICK_DEEP) continue;
             assert_true(bricks <= PICK_DEEP_BRICKS_MAX);
             assert_true(bricks * (t.outputs / 16) <= PICK_DEEP_ALL_BRICKS_MAX);
+            n_deep++;
         }
     }
+    assert_true(n_deep > 10);
 }
 
 TEST(experts_are_never_sliced)
