@@ -131,17 +131,17 @@ static void print_part(const char *name, double ms, double whole, double floor)
 static void print_parts(const profile_context *x, const profile_decode *d)
 {
     const profile_parts *p = &d->parts, *one = &d->single;
+    if (!d->has_parts) return;
     double draft = profile_phase_floor_ms(&x->peak, &d->stages, "draft ", d->n_staged);
     double context = profile_phase_floor_ms(&x->peak, &d->stages, "context ", d->n_staged);
-    if (!d->has_parts) return;
     print_part("  on one clock: draft", p->draft, p->whole, draft);
     print_part(", context", p->context, p->whole, context);
     print_part(", both", p->draft + p->context, p->whole, draft + context);
     print_part(", target", p->target, p->whole, 0);
-    print_part(", the rest", p->sample, p->whole, 0);
+    print_part(", the rest", p->rest, p->whole, 0);
     printf("; whole %.3f ms\n  verify of %d rows a lane %.3f ms, of one %.3f ms: x %.3f\n",
-           p->whole, x->r->width + 1, p->target + p->sample, one->target + one->sample,
-           (p->target + p->sample) / (one->target + one->sample));
+           p->whole, x->r->width + 1, p->target + p->rest, one->target + one->rest,
+           (p->target + p->rest) / (one->target + one->rest));
 }
 
 void profile_print_decode(const profile_context *x, const profile_decode *d)
@@ -255,7 +255,7 @@ static void put_parts(json_writer *w, const char *key, const profile_parts *p)
     json_open_object(w);
     put_double(w, "draft_ms", p->draft);
     put_double(w, "target_ms", p->target);
-    put_double(w, "sample_ms", p->sample);
+    put_double(w, "rest_ms", p->rest);
     put_double(w, "context_ms", p->context);
     put_double(w, "whole_ms", p->whole);
     json_close_object(w);

@@ -27,7 +27,7 @@ typedef struct {
 
 /* Milliseconds of a cycle's parts on the backend's own clock: the median of some cycles. */
 typedef struct {
-    double draft, target, sample, context, whole; /* whole: with what lies between them */
+    double draft, target, rest, context, whole; /* whole: with what lies between them */
 } profile_parts;
 
 typedef struct {

@@ -243,7 +243,7 @@ static status time_parts(profiler *p, int lanes, int width, profile_parts *out)
     if (s == ERR_OK)
         *out = (profile_parts){.draft = width > 0 ? median(ms[0], n) : 0,
                                .target = median(ms[1], n),
-                               .sample = median(ms[2], n),
+                               .rest = median(ms[2], n),
                                .context = median(ms[3], n),
                                .whole = median(ms[4], n)};
     return s;
@@ -261,8 +261,7 @@ static status time_cycles(profiler *p, int lanes, profile_decode *out)
         out->mean_ms += ms[n];
     }
     if (s == ERR_OK) {
-        qsort(ms, (size_t)n, sizeof *ms, bench_by_value);
-        out->cycle_ms = ms[n / 2];
+        out->cycle_ms = median(ms, n);
         out->mean_ms /= n;
         out->n_cycles = n;
         out->tokens_per_cycle /= (double)n * lanes;
@@ -281,8 +280,9 @@ status profiler_decode(profiler *p, int64_t prompt, int lanes, profile_decode *o
     TRY(time_cycles(p, lanes, out));
     out->has_parts = !p->widths && p->r->width > 0;
     if (out->has_parts) {
-        TRY(time_parts(p, lanes, p->r->width, &out->parts));
+        /* In this order: cycles without proposals leave context rows for the next one's draft. */
         TRY(time_parts(p, lanes, 0, &out->single));
+        TRY(time_parts(p, lanes, p->r->width, &out->parts));
     }
     stages_begin(p->b, &out->stages);
     status s = ERR_OK;

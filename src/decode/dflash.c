@@ -1,6 +1,7 @@
 /* The DFlash2 pass (model-spec 3.2 to 3.4); without convolutions and selector it is DFlash v1. */
 #include <math.h>
 
+#include "base/asserts.h"
 #include "base/mem.h"
 #include "decode/dflash_priv.h"
 #include "decode/draft_window_priv.h"
@@ -258,6 +259,7 @@ status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_com
     TRY(project(d, taps, rows->T, &d->fc, d->c32, LINEAR_F32));
     TRY(normalise(d, d->c32, d->hidden_norm, d->c, rows->T));
     TRY(rotate_table(d, rows->row_pos, rows->T, d->ctx_cs));
+    DASSERT(rows->T <= d->opt.max_rows);
     /* A cycle's few rows of all layers fit where a prompt's of one layer do. */
     int at_once = rows->T > 0 ? d->opt.max_rows / rows->T : 1;
     if (at_once > OPS_RINGS_MAX) at_once = OPS_RINGS_MAX;

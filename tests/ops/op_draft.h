@@ -15,16 +15,17 @@ enum {
     RING_K,
     RING_V,
     RING_K_2,
-    RING_V_2
+    RING_V_2,
+    RING_K_NORM_2
 };
 
 static inline status ring_run(backend *b, const op_call *c, const dev_buf *d, const dev_weight *w)
 {
     (void)w;
     const ring_case *p = c->param;
-    dev_buf k = d[RING_K_IN], v = d[RING_V_IN], k_norm = d[RING_K_NORM];
+    dev_buf k = d[RING_K_IN], v = d[RING_V_IN], k_norm = d[RING_K_NORM], second = d[RING_K_NORM_2];
     draft_kv_write_args a = {.layer = {{k, v, k_norm, {d[RING_K], d[RING_V], p->R}},
-                                       {v, k, k_norm, {d[RING_K_2], d[RING_V_2], p->R + 1}}},
+                                       {v, k, second, {d[RING_K_2], d[RING_V_2], p->R + 1}}},
                              .n_layers = 2,
                              .cs = d[RING_CS],
                              .rows = op_rows(c, 0, d),
@@ -56,6 +57,7 @@ static inline void ring_build(op_call *c, int i, const op_lanes *lanes)
                  0);
     op_add_noise(c, "ring v 2", OP_INOUT, OP_ACT, OP_SLOT, 0, (int64_t)p->G * (p->R + 1) * p->D, 1,
                  0);
+    op_add_noise(c, "k_norm 2", OP_IN, OP_F32, OP_WHOLE, 0, p->D, 0.3, 1);
     for (int64_t t = 0; t < c->lanes[0].T; t++) {
         read_angles(op_f32(c, RING_CS) + t * p->D, 1e7, op_i32(c, OP_ROW_POS)[t], p->D / 2);
     }
@@ -68,7 +70,7 @@ static inline void ring_build(op_call *c, int i, const op_lanes *lanes)
 
 /* One layer: from which rows into which rings, of R places. Later positions overwrite earlier ones
  * that share their place. */
-static inline void ring_read_layer(op_call *c, int k_in, int v_in, int ring_k, int R)
+static inline void ring_read_layer(op_call *c, int k_in, int v_in, int norm, int ring_k, int R)
 {
     const ring_case *p = c->param;
     int D = p->D, ring_v = ring_k + 1;
@@ -86,7 +88,7 @@ static inline void ring_read_layer(op_call *c, int k_in, int v_in, int ring_k, i
                 c->buf[ring_k].want[to + d] = (double)op_f32(c, k_in)[from + d];
                 c->buf[ring_v].want[to + d] = (double)op_f32(c, v_in)[from + d];
             }
-            read_rmsnorm(c->buf[ring_k].want + to, op_f32(c, RING_K_NORM), 1e-6, D);
+            read_rmsnorm(c->buf[ring_k].want + to, op_f32(c, norm), 1e-6, D);
             read_rotate(c->buf[ring_k].want + to, op_f32(c, RING_CS) + t * D, D / 2);
         }
     }
@@ -95,8 +97,8 @@ static inline void ring_read_layer(op_call *c, int k_in, int v_in, int ring_k, i
 static inline void ring_read(op_call *c)
 {
     const ring_case *p = c->param;
-    ring_read_layer(c, RING_K_IN, RING_V_IN, RING_K, p->R);
-    ring_read_layer(c, RING_V_IN, RING_K_IN, RING_K_2, p->R + 1);
+    ring_read_layer(c, RING_K_IN, RING_V_IN, RING_K_NORM, RING_K, p->R);
+    ring_read_layer(c, RING_V_IN, RING_K_IN, RING_K_NORM_2, RING_K_2, p->R + 1);
 }
 
 /* ---- draft_attn_prep ---------------------------------------------------------------------- */

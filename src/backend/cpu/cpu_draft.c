@@ -3,6 +3,7 @@
 
 #include "backend/cpu/cpu_attn_priv.h"
 #include "backend/cpu/cpu_priv.h"
+#include "backend/draft_steps.h"
 
 /* ---- prep --------------------------------------------------------------------------------- */
 
@@ -261,38 +262,14 @@ status cpu_draft_conv(backend *b, const draft_conv_args *a)
     return ERR_OK;
 }
 
+static const draft_steps steps = {cpu_rmsnorm, cpu_linear, cpu_draft_conv};
+
 status cpu_draft_enter(backend *b, const draft_enter_args *a)
 {
-    int M = a->L * a->B;
-    TRY(cpu_rmsnorm(
-        b, &(rmsnorm_args){.x = a->h, .w = a->norm, .y = a->x, .T = M, .E = a->E, .eps = a->eps}));
-    TRY(cpu_linear(
-        b, &(linear_args){
-               .x = a->x, .T = M, .n_parts = 1, .part = {{a->kernel, a->delta, LINEAR_ACT}}}));
-    return cpu_draft_conv(b, &(draft_conv_args){.u = a->x,
-                                                .delta = a->delta,
-                                                .base = a->base,
-                                                .y = a->y,
-                                                .L = a->L,
-                                                .B = a->B,
-                                                .E = a->E,
-                                                .group = a->group,
-                                                .side = 0});
+    return draft_steps_enter(&steps, b, a);
 }
 
 status cpu_draft_leave(backend *b, const draft_leave_args *a)
 {
-    TRY(cpu_linear(
-        b, &(linear_args){
-               .x = a->x, .T = a->L * a->B, .n_parts = 1, .part = {{a->w, a->u, LINEAR_ACT}}}));
-    return cpu_draft_conv(b, &(draft_conv_args){.u = a->u,
-                                                .delta = a->delta,
-                                                .base = a->base,
-                                                .h = a->h,
-                                                .L = a->L,
-                                                .B = a->B,
-                                                .E = a->E,
-                                                .group = a->group,
-                                                .side = 1,
-                                                .adds = true});
+    return draft_steps_leave(&steps, b, a);
 }

@@ -447,6 +447,8 @@ template <int D> __global__ void __launch_bounds__(128) attn_merge_kernel(attn_p
     int column = blockIdx.y * COLUMNS, d = column + threadIdx.x;
     bool is_on = p.row_lane[t] >= 0;
     int n = is_on ? attn_segment_of(p.row_pos[t]) + 1 : 0;
+    /* Before launch_wait: the attention kernel in front lets this one begin behind its own wait
+     * only, so that what was there for it is there. */
     float gate = 0.0f;
     if (p.has_gate && threadIdx.x < COLUMNS) gate = __bfloat162float(p.qg[head * 2 * D + D + d]);
     launch_wait();

@@ -74,7 +74,7 @@ enum {
     PICK_DEEP_OUTPUTS_MAX = 288,
     PICK_DEEP_BRICKS_MAX = 32,      /* of a slice */
     PICK_DEEP_ALL_BRICKS_MAX = 224, /* of all warps: with x and sums less than 190 KB */
-    PICK_DEEP_BLOCKS_MAX = 288,
+    PICK_DEEP_BLOCKS_MAX = 288,     /* those of 8 experts' and a shared one's `down` in the 35B */
 };
 /* A weight of a launch, or a gate and its up. */
 typedef struct {

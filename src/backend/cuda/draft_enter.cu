@@ -8,6 +8,7 @@
 #include "backend/cuda/linear_stream.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/waiting.cuh"
+#include "backend/draft_steps.h"
 
 enum {
     ENTER_WARPS = 4, /* one a (side, tap) */
@@ -55,7 +56,7 @@ __device__ static inline int enter_x_at(int t, int i)
            ((i % PICK_BRICK_K / 8 ^ (t & 7)) << 4) + i % 8 * 2;
 }
 
-/* Start bringing this block's slice of h and of the norm's weights; zeros where there are none. */
+/* Start bringing this block's slice of h; zeros where there is none. */
 template <int NORM, int BRICKS>
 __device__ static inline void enter_fetch(enter_shared<NORM, BRICKS> &s, const enter_params &p,
                                           int first, int n)
@@ -285,23 +286,12 @@ static bool enter_is_few(const cuda_backend *cb, const draft_enter_args *a, pick
            is_whole(a->norm) && is_whole(a->base) && is_whole(a->x) && is_whole(a->y);
 }
 
-/* One after the other. */
-static status enter_apart(backend *b, const draft_enter_args *a)
+static status own_norm(backend *b, const rmsnorm_args *a)
 {
-    int M = a->L * a->B;
-    rmsnorm_args norm = {};
-    norm.x = a->h, norm.w = a->norm, norm.y = a->x;
-    norm.T = M, norm.E = a->E, norm.eps = a->eps;
-    TRY(norm_run(cuda_of(b), &norm));
-    linear_args linear = {};
-    linear.x = a->x, linear.T = M, linear.n_parts = 1;
-    linear.part[0].w = a->kernel, linear.part[0].y = a->delta, linear.part[0].out = LINEAR_ACT;
-    TRY(cuda_any_linear(b, &linear));
-    draft_conv_args conv = {};
-    conv.u = a->x, conv.delta = a->delta, conv.base = a->base, conv.y = a->y;
-    conv.L = a->L, conv.B = a->B, conv.E = a->E, conv.group = a->group;
-    return cuda_draft_conv(b, &conv);
+    return norm_run(cuda_of(b), a);
 }
+
+static const draft_steps steps = {own_norm, cuda_any_linear, cuda_draft_conv};
 
 extern "C" status cuda_draft_enter(backend *b, const draft_enter_args *a)
 {
@@ -310,7 +300,8 @@ extern "C" status cuda_draft_enter(backend *b, const draft_enter_args *a)
     const dev_weight *w = a->kernel;
     pick_split split = cuda_pick_split(w->N, w->K, false);
     bool is_large = enter_fits<512, 16>(a, split), is_small = enter_fits<256, 8>(a, split);
-    if (!enter_is_few(cb, a, split) || (!is_large && !is_small)) return enter_apart(b, a);
+    if (!enter_is_few(cb, a, split) || (!is_large && !is_small))
+        return draft_steps_enter(&steps, b, a);
     enter_params p = {};
     p.h = buf_of<float>(a->h);
     p.norm_w = buf_of<float>(a->norm);

@@ -6,6 +6,7 @@
 #include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/linear_tile_priv.h"
 #include "backend/cuda/vec_load.cuh"
+#include "backend/draft_steps.h"
 
 enum { LEAVE_FOURS = 16 }; /* of channels, of a block */
 
@@ -84,32 +85,20 @@ static bool is_whole(dev_buf b)
 /* Whether the projection's slices can be left to the kernel above. */
 static bool leave_is_few(const cuda_backend *cb, const draft_leave_args *a)
 {
-    bool is_block = a->w->type == DTYPE_AFFINE || a->w->type == DTYPE_BF16; /* not GGUF's */
-    return is_block && a->E % (4 * LEAVE_FOURS) == 0 && a->group % 4 == 0 && a->B <= OPS_ROWS_MAX &&
-           is_whole(a->h) && is_whole(a->u) && is_whole(a->base) &&
+    bool is_bricks = a->w->type == DTYPE_AFFINE || a->w->type == DTYPE_BF16; /* not GGUF's */
+    return is_bricks && a->E % (4 * LEAVE_FOURS) == 0 && a->group % 4 == 0 &&
+           a->B <= OPS_ROWS_MAX && is_whole(a->h) && is_whole(a->u) && is_whole(a->base) &&
            linear_can_leave(cb, a->w, buf_of<bf16>(a->x), a->L * a->B);
 }
 
-/* One after the other. */
-static status leave_apart(backend *b, const draft_leave_args *a)
-{
-    linear_args linear = {};
-    linear.x = a->x, linear.T = a->L * a->B, linear.n_parts = 1;
-    linear.part[0].w = a->w, linear.part[0].y = a->u, linear.part[0].out = LINEAR_ACT;
-    TRY(cuda_any_linear(b, &linear));
-    draft_conv_args conv = {};
-    conv.u = a->u, conv.delta = a->delta, conv.base = a->base, conv.h = a->h;
-    conv.L = a->L, conv.B = a->B, conv.E = a->E, conv.group = a->group;
-    conv.side = 1, conv.adds = true;
-    return cuda_draft_conv(b, &conv);
-}
+static const draft_steps steps = {nullptr, cuda_any_linear, cuda_draft_conv};
 
 extern "C" status cuda_draft_leave(backend *b, const draft_leave_args *a)
 {
     cuda_backend *cb = cuda_of(b);
     int M = a->L * a->B;
     if (M == 0) return cb->broken;
-    if (!leave_is_few(cb, a)) return leave_apart(b, a);
+    if (!leave_is_few(cb, a)) return draft_steps_leave(&steps, b, a);
     TRY(cuda_need(cb, "draft_leave", linear_partial_bytes(M)));
     leave_params p = {};
     p.sums = scratch_at<float>(cb, 0);

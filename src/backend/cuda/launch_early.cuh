@@ -3,7 +3,9 @@
  * On sm_90 a launch through launch_early needs no idle moment between two kernels: its blocks are
  * placed as soon as every block of the kernel before has called launch_next or ended. Such a
  * kernel must call launch_wait before it reads what another kernel wrote, and before it writes
- * anything; only weights may be read earlier. Whoever is launched the usual way is not concerned.
+ * anything. Earlier it may read what no kernel writes; and, if the kernel in front calls
+ * launch_next behind its own launch_wait, what was there before that one. Whoever is launched the
+ * usual way is not concerned.
  */
 #ifndef RIPTIDE_BACKEND_CUDA_LAUNCH_EARLY_CUH
 #define RIPTIDE_BACKEND_CUDA_LAUNCH_EARLY_CUH

@@ -142,7 +142,7 @@ static ahead_spans ahead_own(const cuda_backend *cb, const tile_args *t, int bit
 
 static bool is_few(pick_tile tile)
 {
-    return tile.kernel != PICK_TILE && tile.kernel != PICK_WIDE;
+    return tile.kernel == PICK_STREAM || tile.kernel == PICK_DEEP;
 }
 
 /* What the next launch reads, if it is known, and whether this one leaves room for it. */
@@ -199,6 +199,7 @@ static pick_tile deep_tile(const cuda_backend *cb, const tile_args *t, int bits,
         int slices = p->is_split ? p->slices : 1;
         parts[i] = pick_part{p->N, p->bricks[1] != nullptr, slices, bricks, p->row_tiles};
     }
+    if (rows == 0) return tile; /* experts alone do not tell of how many rows they are */
     return cuda_pick_deep(tile, parts, t->n_parts, rows, t->cluster, can_grow, cb->n_sms);
 }
 
@@ -232,7 +233,6 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
                                 part_groups(pieces[0], tile), cb->n_sms);
     }
     tile_launch l = {};
-    l.tile = tile;
     l.is_early = cb->sm == 90;
     l.stream = cb->stream;
     for (int i = 0; i < n; i++) {
@@ -341,8 +341,8 @@ int64_t cuda_linear_scratch(const backend_limits *l)
     return linear_partial_bytes(limit_rows(l));
 }
 
-/* They do when they would meet in memory anyway, and the blocks that met there would be what
- * everyone waits for. */
+/* Slices are left when they would meet in memory anyway, and the blocks that met there would be
+ * what everyone waits for. */
 bool linear_can_leave(const cuda_backend *cb, const dev_weight *w, const bf16 *x, int T)
 {
     linear_piece p = {w, nullptr, x, T, nullptr, nullptr, TILE_OUT_SLICES};

@@ -1,5 +1,5 @@
-/* linear_deep.cuh: the kernel for up to 8 rows of slices so short that all of a block's weights fit
- * its shared memory. Instantiated once a width in linear_bits*.cu. */
+/* linear_deep.cuh: the kernel for one row (it could do 8) of slices so short that all of a block's
+ * weights fit its shared memory. Instantiated once a width in linear_bits*.cu. */
 #ifndef RIPTIDE_BACKEND_CUDA_LINEAR_DEEP_CUH
 #define RIPTIDE_BACKEND_CUDA_LINEAR_DEEP_CUH
 
@@ -162,6 +162,7 @@ __device__ static inline void deep_multiply(float (&acc)[1][4], const uint8_t *w
  * Shared   x and weights of the slice; the sums of slices that meet in a cluster
  * Moves    each weight byte once, by bulk copies that are all asked for at once
  * Numbers  linear_tile_kernel's, bit for bit
+ * Chosen   cuda_pick_deep
  * Why      A short slice is over after one or two turns of what registers can hold, so it is
  *          latency: here memory is asked once, if possible before x is there, and the loop is short
  *          enough that its instructions are, too. */

@@ -1,6 +1,6 @@
 /* linear_tile: y = x W^T for one tile of outputs, the kernels behind every linear and every expert.
  *
- * A tile is 128 or 256 outputs (or half of a gate and the same half of its up) by 8..128 rows of
+ * A tile is 64 to 288 outputs (or half of a gate and the same half of its up) by 8..128 rows of
  * x. The K order is pick_split's: `slices` chains of mma k16 steps, each from zero in ascending K,
  * added in order. One block runs either one slice of a tile (split: the partial sums go through
  * memory and the block that arrives last, or a second launch, adds them in order) or all of them;

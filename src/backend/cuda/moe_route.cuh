@@ -41,8 +41,11 @@ __device__ static inline moe_routed moe_route_pick(const float *logits, int X, i
         uint32_t best[VALUES];
         int at[VALUES];
 #pragma unroll
-        for (int i = 0; i < VALUES; i++) best[i] = order[i], at[i] = i;
-            /* Neighbours meet, so that of equals the first is kept. */
+        for (int i = 0; i < VALUES; i++) {
+            best[i] = order[i];
+            at[i] = i;
+        }
+        /* Neighbours meet, so that of equals the first is kept. */
 #pragma unroll
         for (int step = 1; step < VALUES; step <<= 1) {
 #pragma unroll

@@ -59,7 +59,7 @@ template <int THREADS> struct norm_shape {
  *
  * Does     h += the sums of all slices, then ops.h:rmsnorm_args of h
  * Grid     (BLOCKS, T) in clusters of BLOCKS, which stand for one block of THREADS of
- *          rmsnorm_kernel; a warp for each four that a thread of its has
+ *          rmsnorm_kernel; OWN threads for each four that a thread of its has
  * Needs    whole rows of 16 bytes, E <= THREADS * 4 * NORM_EACH
  * Moves    the sums once, h twice, w once, writes y
  * Numbers  rmsnorm_kernel's, bit for bit

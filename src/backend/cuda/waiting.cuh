@@ -26,7 +26,7 @@ __device__ static inline float4 waiting_four(const float *at)
 }
 
 /* Four values of a row and what waits for them, on the way: all of it is asked for before any of
- * it is added, by whoever has more fours than one for all of them. */
+ * it is added. */
 typedef struct {
     float4 h, part[WAITING_SLICES], shared;
     float w[WAITING_SLICES], gate;

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "backend/draft_steps.h"
 #include "backend/ref/ref_priv.h"
 
 /* k or q <- rope(rmsnorm(x)) over all D dims, rounded to f32 into out (may be x). */
@@ -158,38 +159,14 @@ status ref_draft_conv(backend *b, const draft_conv_args *a)
     return ERR_OK;
 }
 
+static const draft_steps steps = {ref_rmsnorm, ref_linear, ref_draft_conv};
+
 status ref_draft_enter(backend *b, const draft_enter_args *a)
 {
-    int M = a->L * a->B;
-    TRY(ref_rmsnorm(
-        b, &(rmsnorm_args){.x = a->h, .w = a->norm, .y = a->x, .T = M, .E = a->E, .eps = a->eps}));
-    TRY(ref_linear(
-        b, &(linear_args){
-               .x = a->x, .T = M, .n_parts = 1, .part = {{a->kernel, a->delta, LINEAR_ACT}}}));
-    return ref_draft_conv(b, &(draft_conv_args){.u = a->x,
-                                                .delta = a->delta,
-                                                .base = a->base,
-                                                .y = a->y,
-                                                .L = a->L,
-                                                .B = a->B,
-                                                .E = a->E,
-                                                .group = a->group,
-                                                .side = 0});
+    return draft_steps_enter(&steps, b, a);
 }
 
 status ref_draft_leave(backend *b, const draft_leave_args *a)
 {
-    TRY(ref_linear(
-        b, &(linear_args){
-               .x = a->x, .T = a->L * a->B, .n_parts = 1, .part = {{a->w, a->u, LINEAR_ACT}}}));
-    return ref_draft_conv(b, &(draft_conv_args){.u = a->u,
-                                                .delta = a->delta,
-                                                .base = a->base,
-                                                .h = a->h,
-                                                .L = a->L,
-                                                .B = a->B,
-                                                .E = a->E,
-                                                .group = a->group,
-                                                .side = 1,
-                                                .adds = true});
+    return draft_steps_leave(&steps, b, a);
 }

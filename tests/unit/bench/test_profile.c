@@ -62,12 +62,15 @@ TEST(a_drafted_cycle_has_its_stages)
         assert_int_equal(find(t, "target attn")->n_calls, d->n_staged * 2);
         assert_int_equal(find(t, "target gdn_commit")->n_calls, d->n_staged * 6);
         assert_int_equal(find(t, "target linear head 3072x384")->n_calls, d->n_staged);
-        assert_int_equal(find(t, "draft linear head 3072x384")->n_calls, d->n_staged);
-        assert_int_equal(find(t, "draft linear selector 64x384")->n_calls, d->n_staged);
+        assert_int_equal(find(t, "draft linear selector and head 3136x384")->n_calls, d->n_staged);
         assert_int_equal(find(t, "context linear fc 384x1152")->n_calls, d->n_staged);
         double ns = 0;
         for (int k = 0; k < t->n; k++) ns += t->list[k].ns;
         assert_true(fabs(ns - t->ns) < 1);
+        const profile_parts *x = &d->parts;
+        assert_true(d->has_parts && x->draft > 0 && x->target > 0 && x->context > 0);
+        assert_true(x->whole >= x->draft && x->whole >= x->target && x->whole >= x->context);
+        assert_true(d->single.draft == 0 && d->single.target > 0);
     }
     /* The context that is read grows with the lanes, the weights do not. */
     const stage *one = find(&decoded[0].stages, "target attn");
