@@ -95,6 +95,7 @@ static bool fits_deep(const pick_part *parts, int n, int outputs)
 pick_tile cuda_pick_deep(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
                          bool can_grow, int n_sms)
 {
+    if (rows > PICK_DEEP_ROWS) return tile;
     int outputs = tile.outputs;
     int64_t blocks = block_count(parts, n, cluster, outputs);
     if (can_grow && blocks > n_sms) {
@@ -104,7 +105,7 @@ pick_tile cuda_pick_deep(pick_tile tile, const pick_part *parts, int n, int rows
             if (blocks <= n_sms) break;
         }
     }
-    if (rows > PICK_DEEP_ROWS || outputs > PICK_DEEP_OUTPUTS_MAX || !fits_deep(parts, n, outputs) ||
+    if (outputs > PICK_DEEP_OUTPUTS_MAX || !fits_deep(parts, n, outputs) ||
         blocks > PICK_DEEP_BLOCKS_MAX)
         return tile;
     return (pick_tile){PICK_DEEP, PICK_DEEP_COLUMNS, outputs};

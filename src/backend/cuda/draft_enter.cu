@@ -265,11 +265,6 @@ template <int NORM, int BRICKS> static status enter_launch(cuda_backend *cb, con
     return cb->broken;
 }
 
-static bool is_whole(dev_buf b)
-{
-    return reinterpret_cast<uintptr_t>(b.ptr) % 16 == 0;
-}
-
 /* Whether rows of this shape fit a kernel: threads of their norm, bricks of a slice. */
 template <int NORM, int BRICKS> static bool enter_fits(const draft_enter_args *a, pick_split split)
 {
@@ -282,8 +277,9 @@ static bool enter_is_few(const cuda_backend *cb, const draft_enter_args *a, pick
     const dev_weight *w = a->kernel;
     return cb->sm == 90 && a->L * a->B <= ENTER_ROWS && w->type == DTYPE_AFFINE && w->bits == 4 &&
            w->group == 64 && a->group == ENTER_GROUP && a->E % ENTER_CHANNELS == 0 &&
-           split.slices >= ENTER_SLICES_MIN && split.slices <= ENTER_SLICES_MAX && is_whole(a->h) &&
-           is_whole(a->norm) && is_whole(a->base) && is_whole(a->x) && is_whole(a->y);
+           split.slices >= ENTER_SLICES_MIN && split.slices <= ENTER_SLICES_MAX &&
+           vec_is_whole(a->h) && vec_is_whole(a->norm) && vec_is_whole(a->base) &&
+           vec_is_whole(a->x) && vec_is_whole(a->y);
 }
 
 static status own_norm(backend *b, const rmsnorm_args *a)

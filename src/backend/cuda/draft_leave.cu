@@ -6,6 +6,7 @@
 #include "backend/cuda/launch_early.cuh"
 #include "backend/cuda/linear_tile_priv.h"
 #include "backend/cuda/vec_load.cuh"
+#include "backend/cuda/waiting.cuh"
 #include "backend/draft_steps.h"
 
 enum { LEAVE_FOURS = 16 }; /* of channels, of a block */
@@ -19,18 +20,13 @@ typedef struct {
     int slices, M, B, E, group;
 } leave_params;
 
-__device__ static inline float4 leave_four(const float *at)
-{
-    return *reinterpret_cast<const float4 *>(at);
-}
-
 /* Four values of u, all slices added in order. */
 __device__ static inline float4 leave_sum(const leave_params &p, int64_t at)
 {
     float4 part[PICK_SLICES_MAX];
 #pragma unroll
     for (int j = 0; j < PICK_SLICES_MAX; j++) {
-        if (j < p.slices) part[j] = leave_four(p.sums + at + j * int64_t(p.M) * p.E);
+        if (j < p.slices) part[j] = waiting_four(p.sums + at + j * int64_t(p.M) * p.E);
     }
     float4 sum = part[0];
 #pragma unroll
@@ -55,11 +51,11 @@ __global__ void __launch_bounds__(LEAVE_FOURS *OPS_ROWS_MAX)
     int i = threadIdx.x % LEAVE_FOURS, row = threadIdx.x / LEAVE_FOURS;
     int64_t ch = (int64_t(blockIdx.x) * LEAVE_FOURS + i) * 4, t = int64_t(blockIdx.y) * p.B + row;
     int64_t E = p.E, n_groups = p.E / p.group, g = ch / p.group;
-    float4 base[2] = {leave_four(p.base + 2 * E + ch), leave_four(p.base + 3 * E + ch)};
+    float4 base[2] = {waiting_four(p.base + 2 * E + ch), waiting_four(p.base + 3 * E + ch)};
     launch_wait();
     const bf16 *delta = p.delta + (t * 4 + 2) * n_groups + g;
     float d[2] = {__bfloat162float(delta[0]), __bfloat162float(delta[n_groups])};
-    float4 h = leave_four(p.h + t * E + ch), sum = leave_sum(p, t * E + ch);
+    float4 h = waiting_four(p.h + t * E + ch), sum = leave_sum(p, t * E + ch);
     u[row][i] = make_uint2(pack_bf16(sum.x, sum.y), pack_bf16(sum.z, sum.w));
     *reinterpret_cast<uint2 *>(p.u + t * E + ch) = u[row][i];
     __syncthreads();
@@ -77,18 +73,13 @@ __global__ void __launch_bounds__(LEAVE_FOURS *OPS_ROWS_MAX)
                                                                 h.w + c[3]);
 }
 
-static bool is_whole(dev_buf b)
-{
-    return reinterpret_cast<uintptr_t>(b.ptr) % 16 == 0;
-}
-
 /* Whether the projection's slices can be left to the kernel above. */
 static bool leave_is_few(const cuda_backend *cb, const draft_leave_args *a)
 {
     bool is_bricks = a->w->type == DTYPE_AFFINE || a->w->type == DTYPE_BF16; /* not GGUF's */
     return is_bricks && a->E % (4 * LEAVE_FOURS) == 0 && a->group % 4 == 0 &&
-           a->B <= OPS_ROWS_MAX && is_whole(a->h) && is_whole(a->u) && is_whole(a->base) &&
-           linear_can_leave(cb, a->w, buf_of<bf16>(a->x), a->L * a->B);
+           a->B <= OPS_ROWS_MAX && vec_is_whole(a->h) && vec_is_whole(a->u) &&
+           vec_is_whole(a->base) && linear_can_leave(cb, a->w, buf_of<bf16>(a->x), a->L * a->B);
 }
 
 static const draft_steps steps = {nullptr, cuda_any_linear, cuda_draft_conv};

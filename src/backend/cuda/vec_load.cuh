@@ -14,6 +14,12 @@ __device__ static inline uint4 load_once(const void *p)
     return v;
 }
 
+/* Whether a buffer can be read 16 bytes at a time. */
+static inline bool vec_is_whole(dev_buf b)
+{
+    return reinterpret_cast<uintptr_t>(b.ptr) % 16 == 0;
+}
+
 __device__ static inline uint32_t shared_address(const void *p)
 {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
