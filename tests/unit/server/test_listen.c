@@ -42,6 +42,7 @@ TEST(connections_beyond_the_limit_are_told_so)
     }
     client_fetch(s->l.port, STR(""), &in);
     assert_int_equal(client_status(&in), 503);
+    CLIENT_WAIT_FOR(atomic_load(&s->n_conns) == 3); /* or the next line sees a count from before */
     close(fds[0]);
     CLIENT_WAIT_FOR(atomic_load(&s->n_conns) == 2);
     int fd = client_open(s->l.port);
