@@ -21,10 +21,7 @@ int command_parse(const option_row *rows, const char *usage, int argc, char **ar
 
 int command_fail(const char *command, const err *e)
 {
-    char text[512];
-    err_format(e, text, sizeof text);
-    fprintf(stderr, "riptide %s: %s\n", command, text);
-    return 1;
+    return option_fail("riptide", command, e);
 }
 
 int command_print(const char *command, const buf *b)

@@ -15,10 +15,7 @@
 
 static int fail(const char *command, const err *e)
 {
-    char text[512];
-    err_format(e, text, sizeof text);
-    fprintf(stderr, "riptide %s: %s\n", command, text);
-    return 1;
+    return option_fail("riptide", command, e);
 }
 
 /* --- a word now and then while the model is being opened
