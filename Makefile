@@ -26,6 +26,7 @@ srcs = $(sort $(shell find src/$(1) -name '*.c' 2>/dev/null))
 obj = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
 DEPS_all := $(FOLDERS)
 libs = $(foreach f,$(DEPS_$(1)),$(BUILD)/lib$(f).a)
+comma := ,
 MAINS := $(wildcard src/*/*_main.c)
 
 # CUDA is built where there is a compiler for it; without one the rest is complete.
@@ -139,6 +140,11 @@ TEST_SRCS := $(sort $(wildcard tests/unit/*/test_*.c tests/ops/test_*.c tests/mo
 tagged = $(shell sed -s -n '1{/tags:.*$(1)/F;}' /dev/null $(2))
 FAST_SRCS := $(call tagged,fast,$(filter tests/model/%,$(TEST_SRCS))) $(filter-out \
 	$(call tagged,slow,$(TEST_SRCS)),$(filter tests/unit/% tests/ops/%,$(TEST_SRCS)))
+# TAG=threads: only those that start threads.
+TAG ?= fast
+ifeq ($(TAG),threads)
+FAST_SRCS := $(call tagged,[: ]threads[^-],$(FAST_SRCS))
+endif
 PROBE_SRCS := $(sort $(wildcard tests/oracle/*.c))
 FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bins = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
@@ -156,7 +162,7 @@ $(BUILD)/tests/%.o: tests/%.c $(BUILD)/gen/flags | $(BUILD)/gen/build_id.h
 # $(1) path below tests/ without suffix, $(2) folder
 define test_rule
 $(BUILD)/tests/$(1): $(BUILD)/tests/$(1).o $(TEST_SUPPORT) $(call libs,$(2)) $(if $(filter server,$(DEPS_$(2))),$(LLHTTP))
-	$$(call link,$$< $(TEST_SUPPORT),$(2),-lcmocka)
+	$$(call link,$$< $(TEST_SUPPORT),$(2),-Wl$$(comma)--wrap=pthread_create -lcmocka)
 endef
 $(foreach t,$(filter tests/unit/%,$(TEST_SRCS)),$(eval $(call \
 	test_rule,$(t:tests/%.c=%),$(word 3,$(subst /, ,$(t))))))

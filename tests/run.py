@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Runs the tests and counts them.
 
-    tests/run.py [--build DIR] [--tag fast|all] [--filter TEXT] [--patience N] [--list]
+    tests/run.py [--build DIR] [--tag fast|threads|all] [--filter TEXT] [--patience N] [--list]
                  [--under COMMAND] [FILE…]
 
 C tests are the programs built from tests/unit, tests/ops and tests/model (one cmocka program a
 file); oracle tests are the scripts tests/oracle/*.py and *.sh. tests/README.md says how to write
 either. `--tag fast` leaves out the oracles, those tests/model that are not tagged fast, and other
-tests that are tagged slow. With --filter only tests whose file or name contains TEXT run, with
-FILEs only those sources (a folder stands for all below it). --under puts a command in front of each
+tests that are tagged slow; `--tag threads` of the rest what is not tagged threads. With --filter
+only tests whose file or name contains TEXT run, with FILEs only those sources (a folder stands for
+all below it). --under puts a command in front of each
 C test: an emulator.
 
 The last line is `N passed, N failed, N skipped`. The status is 1 when anything failed or when
@@ -37,7 +38,8 @@ REPORT = re.compile(r"^(==\d+==ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|.*: 
 
 Case = collections.namedtuple("Case", "name state detail")  # state: ok, failed, skipped
 # has_one_thread: two of them can run at a time.
-Job = collections.namedtuple("Job", "path command timeout is_fast is_oracle has_one_thread")
+Job = collections.namedtuple("Job", "path command timeout is_fast is_oracle has_one_thread tags")
+THREADS = re.compile(r"^it started threads$", re.M)
 
 
 def first_line(path):
@@ -64,7 +66,7 @@ def c_jobs(build):
                 is_fast = "fast" in words or (folder != "tests/model" and "slow" not in words)
                 yield Job(source, [os.path.join(build, source[:-2])],
                           timeout or (FAST_TIMEOUT if is_fast else SLOW_TIMEOUT), is_fast, False,
-                          is_fast or "one-thread" in words)
+                          is_fast or "one-thread" in words, words)
 
 
 def oracle_jobs():
@@ -80,7 +82,7 @@ def oracle_jobs():
         interpreter = python if name.endswith(".py") else "sh"
         path = "tests/oracle/" + name
         yield Job(path, [interpreter, path], timeout or SLOW_TIMEOUT, False, True,
-                  "one-thread" in words)
+                  "one-thread" in words, words)
 
 
 def tag_of_script(path):
@@ -182,6 +184,10 @@ def run_job(job, build, text):
     elif REPORT.search(output):
         at = REPORT.search(output).start()
         cases.append(Case("(sanitizer)", "failed", output[at:at + 6000]))
+    if (job.is_fast and THREADS.search(output)
+            and not {"threads", "threads-elsewhere"} & set(job.tags)):
+        cases.append(Case("(tags)", "failed", "it starts threads: its first line has to say "
+                          "`tags: threads`, by which `make tsan` finds it"))
     if not cases and not name_filter:
         cases.append(Case("(program)", "failed", output[-2000:] + "\nit ran no test"))
     return job, cases, time.monotonic() - started
@@ -212,7 +218,7 @@ def is_below(path, name):
 def main():
     parser = argparse.ArgumentParser(description="Run the tests.")
     parser.add_argument("--build", default="build", help="folder with the built programs")
-    parser.add_argument("--tag", choices=("fast", "all"), default="all")
+    parser.add_argument("--tag", choices=("fast", "threads", "all"), default="all")
     parser.add_argument("--filter", default="", help="part of a file's or a test's name")
     parser.add_argument("--patience", type=int, default=1,
                         help="factor on all time-outs, for builds with a sanitizer")
@@ -225,7 +231,8 @@ def main():
     if options.tag == "all":
         jobs += oracle_jobs()
     jobs = [j._replace(timeout=j.timeout * options.patience)
-            for j in jobs if options.tag == "all" or j.is_fast]
+            for j in jobs if options.tag == "all"
+            or j.is_fast and (options.tag == "fast" or "threads" in j.tags)]
     if options.filter and any(options.filter in j.path for j in jobs):
         jobs = [j for j in jobs if options.filter in j.path]
     for name in options.files:
@@ -243,10 +250,12 @@ def main():
 
     total = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        pairs = [pool.submit(run_job, j, options.build, options.filter)
-                 for j in jobs if j.has_one_thread]
-        for future in pairs:  # in the order of their names, whichever ends first
-            report(*future.result(), total)
+        pairs = [j for j in jobs if j.has_one_thread]
+        # Who may take longest begins first: a long one at the end would have a core for itself.
+        futures = {j.path: pool.submit(run_job, j, options.build, options.filter)
+                   for j in sorted(pairs, key=lambda j: -j.timeout)}
+        for job in pairs:  # in the order of their names, whichever ends first
+            report(*futures[job.path].result(), total)
     for job in jobs:  # one by one: these measure, or take both cores
         if not job.has_one_thread:
             report(*run_job(job, options.build, options.filter), total)

@@ -10,7 +10,7 @@ test: all $(TEST_BINS) $(PROBE_BINS) ## build and run every test
 
 fast: $(FAST_BINS) ## the tests that need no model: units, ops
 	$(if $(CASES),RIPTIDE_TEST_CASES=$(CASES)) \
-	    $(PYTHON) tests/run.py --build $(BUILD) --tag fast $(if $(SAN),--patience 5)
+	    $(PYTHON) tests/run.py --build $(BUILD) --tag $(TAG) $(if $(SAN),--patience 5)
 
 # Three targets share the objects of one build: clang's warnings, sanitized tests, fuzz targets.
 CLANG_ASAN := BUILD=build/asan CC=clang OPT=-O1 SAN="-fsanitize=address,undefined,fuzzer-no-link \
@@ -21,8 +21,8 @@ asan: ## the fast tests under the address and undefined behaviour sanitizers, 4 
 ubsan: ## the fast tests under the undefined behaviour sanitizer alone
 	$(SUB) BUILD=build/ubsan OPT=-O1 SAN="-fsanitize=undefined -fno-sanitize-recover=all" fast
 
-tsan: ## the fast tests under the thread sanitizer, of each op the first 3 cases
-	$(SUB) BUILD=build/tsan OPT=-O1 SAN="-fsanitize=thread" CASES=3 fast
+tsan: ## the fast tests with threads under the thread sanitizer, of each op the first 3 cases
+	$(SUB) BUILD=build/tsan OPT=-O1 SAN="-fsanitize=thread" TAG=threads CASES=3 fast
 
 clang: ## build everything with clang too (its warnings differ), as `asan` wants it
 	$(SUB) $(CLANG_ASAN) all tests

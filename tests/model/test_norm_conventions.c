@@ -1,4 +1,4 @@
-/* tags: fast */
+/* tags: threads, fast */
 /* links: decode */
 /* Checkpoints of one model in both conventions, with the tensors of a multi-token head and without:
  * Hugging Face's norms hold w, MLX's 1 + w. Right logits, or a refusal; never 1 added twice. */

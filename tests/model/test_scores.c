@@ -1,4 +1,4 @@
-/* tags: fast
+/* tags: threads, fast
  *
  * Logits behind a prompt, without an answer: those of the parity probe (`riptide logits`), bit for
  * bit, cold or from the prompt cache, alone or beside answers. */

@@ -1,3 +1,4 @@
+/* tags: threads */
 /* Weights of GGUF's block types in every op that takes weights, on cpu and cuda against ref, which
  * reads the file's own bytes; and the bits of a row in any company. */
 #include <stdlib.h>

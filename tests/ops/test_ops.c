@@ -1,4 +1,4 @@
-/* tags: timeout=180 */
+/* tags: threads, timeout=180 */
 /* Every op on every backend over its case table: see op_check.h for what is asked. */
 #include "ops/op_attn.h"
 #include "ops/op_dense.h"

@@ -1,3 +1,4 @@
+/* tags: threads */
 /* Long contexts: segments shared by several workers merge to what one worker gets alone. */
 #include "backend/backend_priv.h"
 #include "backend/cpu/cpu_priv.h"

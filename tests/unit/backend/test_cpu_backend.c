@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "backend/backend_priv.h"
 #include "backend/cpu/cpu_priv.h"
 #include "base/mem.h"

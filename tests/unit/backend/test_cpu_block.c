@@ -1,3 +1,4 @@
+/* tags: threads */
 /* Weights of block types on the cpu backend against `ref`, which reads the file's own bytes. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* tags: threads */
 /* Panels and tiles: every format against the formula, and equal bits for every tile shape. */
 #include "backend/backend_priv.h"
 #include "backend/cpu/cpu_priv.h"

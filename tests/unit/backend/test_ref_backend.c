@@ -1,3 +1,4 @@
+/* tags: threads */
 /* Memory, weights, scratch and errors of ref; its ops are tested in tests/ops. */
 #include "backend/backend.h"
 #include "backend/ref/ref_priv.h"

@@ -1,3 +1,4 @@
+/* tags: threads */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>

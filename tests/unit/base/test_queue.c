@@ -1,3 +1,4 @@
+/* tags: threads */
 #include <sched.h>
 #include <time.h>
 

@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "base/clock.h"
 #include "base/thread.h"
 #include "support/test.h"

@@ -1,3 +1,4 @@
+/* tags: threads */
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>

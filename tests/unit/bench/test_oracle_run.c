@@ -1,4 +1,4 @@
-/* tags: timeout=300 */
+/* tags: threads, timeout=300 */
 /* The oracle's short part with the draft on, small enough for the thread sanitizer: workers, the
  * helper that fills masks, lanes side by side, a restore. */
 #include "bench/oracle_priv.h"

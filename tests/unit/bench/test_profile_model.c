@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "bench/profile_model_priv.h"
 
 #include <stdlib.h>

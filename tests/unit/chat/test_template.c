@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"

@@ -1,3 +1,4 @@
+/* tags: threads-elsewhere */
 /* The exercise after the start: what it says of the bundled pair, of a spoiled draft, and of a
  * model that knows nothing; and that nothing is left of it. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* tags: threads */
 /* Models by name: looked at, fetched, found again, and the draft that goes with them. */
 #include <stdlib.h>
 #include <unistd.h>

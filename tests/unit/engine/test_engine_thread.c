@@ -1,3 +1,4 @@
+/* tags: threads */
 /* The engine on its own thread, with other threads asking: quick, so that the thread sanitizer sees
  * it. */
 #include <time.h>

@@ -1,3 +1,4 @@
+/* tags: threads */
 /* What a bad network, a bad server and a bad disk do to a download. */
 #include "hub_fixture.h"
 

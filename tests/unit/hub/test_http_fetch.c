@@ -1,3 +1,4 @@
+/* tags: threads */
 /* Redirects and the heads of answers. */
 #include "hub/http_fetch.h"
 #include "hub_server.h"

@@ -1,3 +1,4 @@
+/* tags: threads */
 /* What lies in the cache after a download, and which bytes crossed the wire for it. */
 #include "base/mem.h"
 #include "hub_fixture.h"

@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "base/mem.h"
 #include "fixture_checkpoint.h"
 #include "fixture_gguf_model.h"

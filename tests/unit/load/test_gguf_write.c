@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "base/file.h"
 #include "base/mem.h"
 #include "fixture_checkpoint.h"

@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "server/bridge_priv.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* tags: timeout=120 */
+/* tags: threads, timeout=120 */
 #include "conn_fixture.h"
 #include "hostile.h"
 

@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "serve_fixture.h"
 
 static serve_fixture fixture, *const f = &fixture;

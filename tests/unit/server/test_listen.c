@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "conn_fixture.h"
 
 TEST(bodies_share_one_budget)

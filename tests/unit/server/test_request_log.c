@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "server/request_log_priv.h"
 
 #include <fcntl.h>

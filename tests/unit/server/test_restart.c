@@ -1,4 +1,4 @@
-/* tags: timeout=120 */
+/* tags: threads, timeout=120 */
 /* A device fault as a whole: the command in a process of its own, on a backend that fails. */
 #include "server/restart_priv.h"
 

@@ -1,4 +1,4 @@
-/* tags: timeout=120 */
+/* tags: threads, timeout=120 */
 #include "server/server.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* tags: threads */
 #include "server/serve_flags_priv.h"
 
 #include "support/test.h"

@@ -1,3 +1,4 @@
+/* tags: threads */
 #include <pthread.h>
 
 #include "base/file.h"
