@@ -92,10 +92,16 @@ TEST(a_flood_of_pipelined_requests_is_bounded_and_answered)
             if (n > 0) buf_put(&in, bytes, (size_t)n);
         }
     }
+    /* Each is looked for near the one before: the thread sanitizer reads all that is searched. */
+    enum { NEAR = 4096 };
+    str all = buf_str(&in);
     int n = 0;
-    for (int64_t found = 0;
-         (found = str_find(buf_str(&in), STR("HTTP/1.1 200 OK"), (size_t)found)) >= 0; found++)
-        n++;
+    for (size_t from = 0; from < all.len; n++) {
+        size_t to = all.len - from < NEAR ? all.len : from + NEAR;
+        int64_t found = str_find(str_slice(all, from, to), STR("HTTP/1.1 200 OK"), 0);
+        if (found < 0) break;
+        from += (size_t)found + 1;
+    }
     assert_int_equal(n, N + 1);
     assert_true(str_ends(buf_str(&in), STR("last")));
     close(fd);
