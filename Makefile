@@ -155,9 +155,11 @@ FUZZ_BINS := $(call bins,$(FUZZ_SRCS))
 TEST_SUPPORT := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/support/*.c))
 links = $(or $(shell sed -n '1s/.*links: *\([a-z]*\).*/\1/p' $(1)),all)
 
+# A sanitizer's instrumentation takes -O1 longer than what these tests add to the code they call.
+$(BUILD)/tests/unit/%.o: TEST_OPT := $(if $(SAN),-O0)
 $(BUILD)/tests/%.o: tests/%.c $(BUILD)/gen/flags | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -Wno-shadow -Wshadow=local -Itests -c $< -o $@
+	$(CC) $(FLAGS) $(TEST_OPT) -Wno-shadow -Wshadow=local -Itests -c $< -o $@
 
 # $(1) path below tests/ without suffix, $(2) folder
 define test_rule
