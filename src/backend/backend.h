@@ -102,6 +102,7 @@ typedef struct {
     status (*draft_kv_write)(backend *b, const draft_kv_write_args *a);
     status (*draft_attn_prep)(backend *b, const draft_attn_prep_args *a);
     status (*draft_attn)(backend *b, const draft_attn_args *a);
+    status (*draft_attend)(backend *b, const draft_attend_args *a);
     status (*draft_conv)(backend *b, const draft_conv_args *a);
     status (*draft_enter)(backend *b, const draft_enter_args *a);
     status (*draft_leave)(backend *b, const draft_leave_args *a);

@@ -209,6 +209,17 @@ cost cost_draft_attn(const backend *b, const draft_attn_args *a, const cost_rows
                   r->n_seen * a->H * (4 * (int64_t)a->D + SOFTMAX_OPS)};
 }
 
+cost cost_draft_attend(const backend *b, const draft_attend_args *a, const cost_rows *r)
+{
+    const draft_attn_args *t = &a->attn;
+    int64_t M = a->prep.M, act = act_bytes(b);
+    int64_t own = M * (t->H + 2 * t->G) * t->D; /* q, k and v need not leave the chip */
+    cost attn = cost_draft_attn(b, t, r), prep = cost_draft_attn_prep(b, &a->prep);
+    return (cost){a->q->n_bytes + a->k->n_bytes + a->v->n_bytes + attn.n_bytes +
+                      (M * a->q->K - own) * act,
+                  2 * M * a->q->K * (a->q->N + a->k->N + a->v->N) + prep.n_ops + attn.n_ops};
+}
+
 cost cost_draft_conv(const backend *b, const draft_conv_args *a)
 {
     int64_t n = (int64_t)a->L * a->B * a->E, n_delta = n / a->group * 2;

@@ -43,6 +43,7 @@ cost cost_moe_ffn(const backend *b, const moe_ffn_args *a, const cost_rows *r);
 cost cost_draft_kv_write(const backend *b, const draft_kv_write_args *a);
 cost cost_draft_attn_prep(const backend *b, const draft_attn_prep_args *a);
 cost cost_draft_attn(const backend *b, const draft_attn_args *a, const cost_rows *r);
+cost cost_draft_attend(const backend *b, const draft_attend_args *a, const cost_rows *r);
 cost cost_draft_conv(const backend *b, const draft_conv_args *a);
 cost cost_draft_enter(const backend *b, const draft_enter_args *a);
 cost cost_draft_leave(const backend *b, const draft_leave_args *a);

@@ -1,5 +1,17 @@
 #include "backend/draft_steps.h"
 
+status draft_steps_attend(const draft_steps *s, backend *b, const draft_attend_args *a)
+{
+    TRY(s->linear(b, &(linear_args){.x = a->x,
+                                    .T = a->prep.M,
+                                    .n_parts = 3,
+                                    .part = {{a->q, a->attn.q, LINEAR_ACT},
+                                             {a->k, a->attn.k, LINEAR_ACT},
+                                             {a->v, a->attn.v, LINEAR_ACT}}}));
+    TRY(s->draft_attn_prep(b, &a->prep));
+    return s->draft_attn(b, &a->attn);
+}
+
 status draft_steps_enter(const draft_steps *s, backend *b, const draft_enter_args *a)
 {
     int M = a->L * a->B;

@@ -294,6 +294,15 @@ typedef struct {
     bool is_causal;
 } draft_attn_args;
 
+/* Attention of a block from its input: q, k, v = x w^T, then draft_attn_prep and draft_attn of them.
+ * What q, k and v hold afterwards is not said. */
+typedef struct {
+    dev_buf x;                    /* act [M, K] */
+    const dev_weight *q, *k, *v;  /* [H*D, K], [G*D, K] x2 */
+    draft_attn_prep_args prep;
+    draft_attn_args attn;
+} draft_attend_args;
+
 /* Grouped dynamic convolution, one side (model-spec E2), history empty before each block:
  *   c[t, ch] = sum_tau (base[side, tau, ch] + delta[t, side, tau, ch / group]) * u[t - tau, ch]
  * written to y, or added to h when `adds`. */
@@ -317,6 +326,7 @@ typedef struct {
     dev_buf x;                /* act [L*B, E] out */
     dev_buf delta;            /* act [L*B, 2, 2, E/group] out */
     dev_buf y;                /* act [L*B, E] out */
+    const dev_weight *next[3]; /* may be read soon, for who can fetch ahead; NULL from some on */
     float eps;
     int L, B, E, group;
 } draft_enter_args;

@@ -270,8 +270,9 @@ status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_com
     return ERR_OK;
 }
 
-/* Norm and side 0 of a convolution wrap: the sublayer's input (E3). */
-static status enter_wrap(draft *d, dev_buf norm, const draft_conv_weights *c, int L, dev_buf *input)
+/* Norm and side 0 of a convolution wrap: the sublayer's input (E3). next: what reads it. */
+static status enter_wrap(draft *d, dev_buf norm, const draft_conv_weights *c, int L,
+                         const dev_weight *const next[3], dev_buf *input)
 {
     *input = d->arch.is_v2 ? d->u : d->x;
     if (!d->arch.is_v2) return normalise(d, d->h, norm, d->x, L * d->arch.block);
@@ -282,6 +283,7 @@ static status enter_wrap(draft *d, dev_buf norm, const draft_conv_weights *c, in
                                                               .x = d->x,
                                                               .delta = d->delta,
                                                               .y = d->u,
+                                                              .next = {next[0], next[1], next[2]},
                                                               .eps = d->arch.rms_eps,
                                                               .L = L,
                                                               .B = d->arch.block,
@@ -310,43 +312,40 @@ static status leave_wrap(draft *d, const draft_conv_weights *c, int L, dev_buf x
 static status run_attention(draft *d, const draft_layer *w, int layer, const draft_request *r)
 {
     const arch_draft *a = &d->arch;
-    const backend_ops *op = d->be->ops;
-    int M = r->L * a->block;
-    dev_buf input;
-    TRY(enter_wrap(d, w->in_norm, &w->attn_conv, r->L, &input));
-    TRY(op->linear(d->be, &(linear_args){.x = input,
-                                         .T = M,
-                                         .n_parts = 3,
-                                         .part = {{&w->q, d->q, LINEAR_ACT},
-                                                  {&w->k, d->k, LINEAR_ACT},
-                                                  {&w->v, d->v, LINEAR_ACT}}}));
-    TRY(op->draft_attn_prep(d->be, &(draft_attn_prep_args){.q = d->q,
-                                                           .k = d->k,
-                                                           .q_norm = w->q_norm,
-                                                           .k_norm = w->k_norm,
-                                                           .cs = d->cs,
-                                                           .eps = a->rms_eps,
-                                                           .M = M,
-                                                           .H = a->H,
-                                                           .G = a->G,
-                                                           .D = a->D}));
-    TRY(op->draft_attn(d->be,
-                       &(draft_attn_args){.q = d->q,
-                                          .k = d->k,
-                                          .v = d->v,
-                                          .ring = w->ring,
-                                          .lane_slot = r->lane_slot,
-                                          .anchor_pos = r->anchor_pos,
-                                          .ctx_begin = r->ctx_begin,
-                                          .out = d->o,
-                                          .scale = (float)(1.0 / sqrt((double)a->D)),
-                                          .L = r->L,
-                                          .B = a->block,
-                                          .H = a->H,
-                                          .G = a->G,
-                                          .D = a->D,
-                                          .window = a->layer_is_sliding[layer] ? a->window : 0,
-                                          .is_causal = a->layer_is_causal[layer]}));
+    draft_attend_args attend = {
+        .q = &w->q,
+        .k = &w->k,
+        .v = &w->v,
+        .prep = {.q = d->q,
+                 .k = d->k,
+                 .q_norm = w->q_norm,
+                 .k_norm = w->k_norm,
+                 .cs = d->cs,
+                 .eps = a->rms_eps,
+                 .M = r->L * a->block,
+                 .H = a->H,
+                 .G = a->G,
+                 .D = a->D},
+        .attn = {.q = d->q,
+                 .k = d->k,
+                 .v = d->v,
+                 .ring = w->ring,
+                 .lane_slot = r->lane_slot,
+                 .anchor_pos = r->anchor_pos,
+                 .ctx_begin = r->ctx_begin,
+                 .out = d->o,
+                 .scale = (float)(1.0 / sqrt((double)a->D)),
+                 .L = r->L,
+                 .B = a->block,
+                 .H = a->H,
+                 .G = a->G,
+                 .D = a->D,
+                 .window = a->layer_is_sliding[layer] ? a->window : 0,
+                 .is_causal = a->layer_is_causal[layer]},
+    };
+    const dev_weight *next[3] = {&w->q, &w->k, &w->v};
+    TRY(enter_wrap(d, w->in_norm, &w->attn_conv, r->L, next, &attend.x));
+    TRY(d->be->ops->draft_attend(d->be, &attend));
     return leave_wrap(d, &w->attn_conv, r->L, d->o, &w->o);
 }
 
@@ -354,7 +353,8 @@ static status run_mlp(draft *d, const draft_layer *w, int L)
 {
     int M = L * d->arch.block;
     dev_buf input;
-    TRY(enter_wrap(d, w->post_norm, &w->mlp_conv, L, &input));
+    const dev_weight *next[3] = {&w->gate, &w->up, NULL};
+    TRY(enter_wrap(d, w->post_norm, &w->mlp_conv, L, next, &input));
     TRY(d->be->ops->linear_swiglu(
         d->be,
         &(linear_swiglu_args){.x = input, .gate = &w->gate, .up = &w->up, .y = d->f, .T = M}));
@@ -377,10 +377,14 @@ status draft_propose(draft *d, const model *target, const draft_request *r)
         TRY(run_attention(d, &d->layers[i], i, r));
         TRY(run_mlp(d, &d->layers[i], r->L));
     }
-    TRY(op->gather_rows(
-        d->be,
-        &(gather_rows_args){.x = d->h, .index = r->row_index, .y = d->fh, .M = M1, .E = a->E}));
-    TRY(normalise(d, d->fh, d->norm, d->fx, M1));
+    dev_buf last = dev_buf_at(d->h, (int64_t)a->E * 4); /* rows 1 .. W of one block stand together */
+    if (r->L > 1) {
+        last = d->fh;
+        TRY(op->gather_rows(
+            d->be,
+            &(gather_rows_args){.x = d->h, .index = r->row_index, .y = last, .M = M1, .E = a->E}));
+    }
+    TRY(normalise(d, last, d->norm, d->fx, M1));
     if (a->is_v2) /* the small one first: nobody waits for it then */
         TRY(op->linear(d->be,
                        &(linear_args){.x = d->fx,

@@ -31,6 +31,7 @@
     X(draft_kv_write)  \
     X(draft_attn_prep) \
     X(draft_attn)      \
+    X(draft_attend)    \
     X(draft_conv)      \
     X(draft_enter)     \
     X(draft_leave)     \

@@ -239,6 +239,7 @@ static const backend_ops table = {
     .draft_kv_write = cpu_draft_kv_write,
     .draft_attn_prep = cpu_draft_attn_prep,
     .draft_attn = cpu_draft_attn,
+    .draft_attend = cpu_draft_attend,
     .draft_conv = cpu_draft_conv,
     .draft_enter = cpu_draft_enter,
     .draft_leave = cpu_draft_leave,

@@ -262,7 +262,13 @@ status cpu_draft_conv(backend *b, const draft_conv_args *a)
     return ERR_OK;
 }
 
-static const draft_steps steps = {cpu_rmsnorm, cpu_linear, cpu_draft_conv};
+static const draft_steps steps = {cpu_rmsnorm, cpu_linear, cpu_draft_conv, cpu_draft_attn_prep,
+                                  cpu_draft_attn};
+
+status cpu_draft_attend(backend *b, const draft_attend_args *a)
+{
+    return draft_steps_attend(&steps, b, a);
+}
 
 status cpu_draft_enter(backend *b, const draft_enter_args *a)
 {

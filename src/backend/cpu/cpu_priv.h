@@ -118,6 +118,7 @@ status cpu_moe_ffn(backend *b, const moe_ffn_args *a);
 status cpu_draft_kv_write(backend *b, const draft_kv_write_args *a);
 status cpu_draft_attn_prep(backend *b, const draft_attn_prep_args *a);
 status cpu_draft_attn(backend *b, const draft_attn_args *a);
+status cpu_draft_attend(backend *b, const draft_attend_args *a);
 status cpu_draft_conv(backend *b, const draft_conv_args *a);
 status cpu_draft_enter(backend *b, const draft_enter_args *a);
 status cpu_draft_leave(backend *b, const draft_leave_args *a);

@@ -128,6 +128,7 @@ static backend_ops make_table(void)
     t.draft_kv_write = settled<cuda_draft_kv_write, draft_kv_write_args>;
     t.draft_attn_prep = settled<cuda_draft_attn_prep, draft_attn_prep_args>;
     t.draft_attn = settled<cuda_draft_attn, draft_attn_args>;
+    t.draft_attend = settled<cuda_draft_attend, draft_attend_args>;
     t.draft_conv = settled<cuda_draft_conv, draft_conv_args>;
     t.draft_enter = settled<cuda_draft_enter, draft_enter_args>;
     t.draft_leave = settled<cuda_draft_leave, draft_leave_args>;

@@ -31,7 +31,7 @@ template <int D> static status draft_launch_rows(cuda_backend *cb, const draft_a
 }
 
 /* Spans of a lane's context: enough blocks to fill a large GPU twice, within the scratch. */
-static int draft_splits(const cuda_backend *cb, const draft_attn_args *a)
+int draft_splits(const cuda_backend *cb, const draft_attn_args *a)
 {
     const int blocks_wanted = 264;
     int context = a->window > 0 && a->window < a->ring.R ? a->window : a->ring.R;
@@ -44,16 +44,9 @@ static int draft_splits(const cuda_backend *cb, const draft_attn_args *a)
     return n < room ? n : static_cast<int>(room);
 }
 
-extern "C" status cuda_draft_attn(backend *b, const draft_attn_args *a)
+draft_attn_params draft_attn_params_of(const draft_attn_args *a)
 {
-    cuda_backend *cb = cuda_of(b);
-    if (a->L < 1 || a->B < 1) return cb->broken;
     draft_attn_params p = {};
-    p.n_splits = draft_splits(cb, a);
-    if (p.n_splits < 1)
-        return err_set(&cb->base.last, ERR_LIMIT, "draft_attn", -1,
-                       "scratch of %lld bytes is too small for %d lanes",
-                       static_cast<long long>(cb->scratch.n_bytes), a->L);
     p.q = buf_of<bf16>(a->q);
     p.k = buf_of<bf16>(a->k);
     p.v = buf_of<bf16>(a->v);
@@ -63,13 +56,26 @@ extern "C" status cuda_draft_attn(backend *b, const draft_attn_args *a)
     p.anchor_pos = buf_of<int32_t>(a->anchor_pos);
     p.ctx_begin = buf_of<int32_t>(a->ctx_begin);
     p.out = buf_of<bf16>(a->out);
-    int64_t n_cells = static_cast<int64_t>(a->L) * a->B * a->H * (p.n_splits + 1);
-    p.part = scratch_at<float>(cb, 0);
-    p.part_ms = scratch_at<float2>(cb, scratch_round(n_cells * a->D * 4));
     p.c = a->scale * ATTN_LOG2E;
     p.L = a->L, p.B = a->B, p.H = a->H, p.G = a->G, p.R = a->ring.R;
     p.window = a->window;
     p.is_causal = a->is_causal;
+    return p;
+}
+
+extern "C" status cuda_draft_attn(backend *b, const draft_attn_args *a)
+{
+    cuda_backend *cb = cuda_of(b);
+    if (a->L < 1 || a->B < 1) return cb->broken;
+    draft_attn_params p = draft_attn_params_of(a);
+    p.n_splits = draft_splits(cb, a);
+    if (p.n_splits < 1)
+        return err_set(&cb->base.last, ERR_LIMIT, "draft_attn", -1,
+                       "scratch of %lld bytes is too small for %d lanes",
+                       static_cast<long long>(cb->scratch.n_bytes), a->L);
+    int64_t n_cells = static_cast<int64_t>(a->L) * a->B * a->H * (p.n_splits + 1);
+    p.part = scratch_at<float>(cb, 0);
+    p.part_ms = scratch_at<float2>(cb, scratch_round(n_cells * a->D * 4));
     switch (a->D) {
     case 32: return draft_launch_rows<32>(cb, p);
     case 64: return draft_launch_rows<64>(cb, p);

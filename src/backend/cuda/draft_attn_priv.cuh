@@ -23,6 +23,11 @@ typedef struct {
     bool is_causal;
 } draft_attn_params;
 
+/* draft_attn.cu: spans of a lane's context (0: the scratch is too small), and the params of a call,
+ * without scratch. */
+int draft_splits(const cuda_backend *cb, const draft_attn_args *a);
+draft_attn_params draft_attn_params_of(const draft_attn_args *a);
+
 /* Shared memory of a block, in order. */
 template <int D, int MT> struct draft_layout {
     using shape = attn_shape<D, 2, 4>;
@@ -222,20 +227,15 @@ typedef struct {
     float inv_sum;
 } draft_weights;
 
-__device__ static inline draft_weights draft_weights_of(const draft_attn_params &a, int l,
-                                                        const float2 *ms)
+/* From (max, sum) of context parts lane and lane + 32 (none: (-inf, 0)) and of the block's. */
+__device__ static inline draft_weights draft_weights_from(const float2 (&part)[2], float2 own,
+                                                          int n)
 {
     draft_weights r;
-    int lane = threadIdx.x & 31, p = a.anchor_pos[l];
-    int n_ctx = p - draft_context_begin(a, l, p);
-    r.n = n_ctx > 0 ? div_up(n_ctx, draft_split_len(n_ctx, a.n_splits)) : 0;
-    float2 own = ms[a.n_splits], part[2];
+    r.n = n;
     float most = own.x;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        part[i] = lane + 32 * i < r.n ? ms[lane + 32 * i] : make_float2(-INFINITY, 0.0f);
-        most = fmaxf(most, part[i].x);
-    }
+    for (int i = 0; i < 2; i++) most = fmaxf(most, part[i].x);
     most = warp_max(most); /* finite: every row sees itself */
     float sum = 0.0f;
 #pragma unroll
@@ -246,6 +246,19 @@ __device__ static inline draft_weights draft_weights_of(const draft_attn_params 
     r.block = attn_exp2(own.x - most);
     r.inv_sum = __frcp_rn(__fmaf_rn(own.y, r.block, warp_sum(sum)));
     return r;
+}
+
+__device__ static inline draft_weights draft_weights_of(const draft_attn_params &a, int l,
+                                                        const float2 *ms)
+{
+    int lane = threadIdx.x & 31, p = a.anchor_pos[l];
+    int n_ctx = p - draft_context_begin(a, l, p);
+    int n = n_ctx > 0 ? div_up(n_ctx, draft_split_len(n_ctx, a.n_splits)) : 0;
+    float2 own = ms[a.n_splits], part[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        part[i] = lane + 32 * i < n ? ms[lane + 32 * i] : make_float2(-INFINITY, 0.0f);
+    return draft_weights_from(part, own, n);
 }
 
 /* Sum of a head's parts for the lane's D / 32 columns, normalised. */

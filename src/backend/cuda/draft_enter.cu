@@ -287,7 +287,7 @@ static status own_norm(backend *b, const rmsnorm_args *a)
     return norm_run(cuda_of(b), a);
 }
 
-static const draft_steps steps = {own_norm, cuda_any_linear, cuda_draft_conv};
+static const draft_steps steps = {own_norm, cuda_any_linear, cuda_draft_conv, nullptr, nullptr};
 
 extern "C" status cuda_draft_enter(backend *b, const draft_enter_args *a)
 {

@@ -82,7 +82,7 @@ static bool leave_is_few(const cuda_backend *cb, const draft_leave_args *a)
            vec_is_whole(a->base) && linear_can_leave(cb, a->w, buf_of<bf16>(a->x), a->L * a->B);
 }
 
-static const draft_steps steps = {nullptr, cuda_any_linear, cuda_draft_conv};
+static const draft_steps steps = {nullptr, cuda_any_linear, cuda_draft_conv, nullptr, nullptr};
 
 extern "C" status cuda_draft_leave(backend *b, const draft_leave_args *a)
 {

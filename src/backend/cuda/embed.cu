@@ -26,10 +26,9 @@ status cuda_embed(backend *b, const embed_args *a)
     for (int t = 0; t < a->T; t += 32768) {
         int n = a->T - t < 32768 ? a->T - t : 32768;
         dim3 grid(static_cast<unsigned>(div_up<int64_t>(a->table->K, EMBED_THREADS)), n);
-        embed_kernel<<<grid, EMBED_THREADS, 0, cb->stream>>>(
-            dequant_table_of(a->table), buf_of<int32_t>(a->ids) + t,
-            buf_of<float>(a->out) + t * a->table->K, a->scale);
-        TRY(CUDA_LAUNCHED(cb));
+        CUDA_TRY(cb, launch_early(cb->sm == 90, embed_kernel, grid, EMBED_THREADS, 0, cb->stream,
+                                  dequant_table_of(a->table), buf_of<int32_t>(a->ids) + t,
+                                  buf_of<float>(a->out) + t * a->table->K, a->scale));
     }
     return cb->broken;
 }

@@ -51,6 +51,7 @@ extern "C" status cuda_rope_table(backend *b, const rope_table_args *a)
     p.f32_angles = a->f32_angles;
     int64_t n = static_cast<int64_t>(a->T) * a->n_pairs;
     if (n == 0) return cb->broken;
-    rope_kernel<<<div_up<int64_t>(n, 128), 128, 0, cb->stream>>>(p);
-    return CUDA_LAUNCHED(cb);
+    dim3 grid(static_cast<unsigned>(div_up<int64_t>(n, 128)));
+    CUDA_TRY(cb, launch_early(cb->sm == 90, rope_kernel, grid, 128, 0, cb->stream, p));
+    return cb->broken;
 }

@@ -215,6 +215,7 @@ static const backend_ops table = {
     .draft_kv_write = ref_draft_kv_write,
     .draft_attn_prep = ref_draft_attn_prep,
     .draft_attn = ref_draft_attn,
+    .draft_attend = ref_draft_attend,
     .draft_conv = ref_draft_conv,
     .draft_enter = ref_draft_enter,
     .draft_leave = ref_draft_leave,

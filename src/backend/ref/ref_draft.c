@@ -159,7 +159,13 @@ status ref_draft_conv(backend *b, const draft_conv_args *a)
     return ERR_OK;
 }
 
-static const draft_steps steps = {ref_rmsnorm, ref_linear, ref_draft_conv};
+static const draft_steps steps = {ref_rmsnorm, ref_linear, ref_draft_conv, ref_draft_attn_prep,
+                                  ref_draft_attn};
+
+status ref_draft_attend(backend *b, const draft_attend_args *a)
+{
+    return draft_steps_attend(&steps, b, a);
+}
 
 status ref_draft_enter(backend *b, const draft_enter_args *a)
 {
