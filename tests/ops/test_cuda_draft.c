@@ -1,0 +1,145 @@
+/* The draft's attention from its input on cuda (draft_attend.cu): the bits of the ops that it is made
+ * of. */
+#include "ops/op_device.h"
+#include "ops/op_read.h"
+
+static const backend_limits limits = {.T = 64,
+                                      .L = 4,
+                                      .rows_per_lane = 16,
+                                      .E = 5120,
+                                      .K = 5120,
+                                      .N = 4096,
+                                      .F = 512,
+                                      .M = 64,
+                                      .H = 32,
+                                      .G = 8,
+                                      .D = 128,
+                                      .max_position = 8192};
+enum { D = 128, SLOTS = 3 };
+
+typedef struct {
+    int L, B, H, G, K, window, R, anchor, begin;
+    bool is_causal;
+    op_format format;
+} attend_case;
+
+static const attend_case cases[] = {
+    {1, 8, 32, 8, 5120, 2048, 2048, 513, 0, false, Q(4, 64)},
+    {1, 8, 32, 8, 5120, 2048, 2048, 5003, 0, false, Q(4, 64)},
+    {1, 8, 32, 8, 2048, 2048, 1000, 990, 30, true, Q(4, 64)},
+    {1, 7, 12, 3, 1024, 256, 300, 777, 700, false, W_BF16},
+    {1, 5, 6, 3, 1088, 0, 512, 0, 0, true, Q(8, 32)},
+    {1, 2, 16, 1, 1024, 0, 640, 640, 1, false, Q(4, 32)},
+    {2, 8, 32, 8, 2048, 2048, 2048, 700, 0, false, Q(4, 64)}, /* more lanes: as steps */
+};
+
+typedef struct {
+    dev_buf x, q_norm, k_norm, cs, ring_k, ring_v, slot, anchor, begin, q, k, v, out;
+    dev_weight w[3];
+} attend;
+
+static void attend_open(backend *b, op_call *c, attend *m, const attend_case *p, uint64_t *s)
+{
+    err e = {0};
+    int64_t M = p->L * p->B, ring = (int64_t)SLOTS * p->G * p->R * D;
+    int N[3] = {p->H * D, p->G * D, p->G * D};
+    for (int i = 0; i < 3; i++) {
+        op_add_weight(c, WEIGHT_LINEAR, p->format, 0, N[i], p->K, false);
+        CHECK_OK(b->ops->weight_open(b, &c->weight[i], WEIGHT_LINEAR, &m->w[i], &e), &e);
+    }
+    m->x = op_upload(b, op_noise_bf16(c, M * p->K, s), M * p->K * 2);
+    m->q_norm = op_upload(b, op_noise_f32(c, D, s), D * 4);
+    m->k_norm = op_upload(b, op_noise_f32(c, D, s), D * 4);
+    m->ring_k = op_upload(b, op_noise_bf16(c, ring, s), ring * 2);
+    m->ring_v = op_upload(b, op_noise_bf16(c, ring, s), ring * 2);
+    float *cs = op_new(c, M * D, 4);
+    int32_t slot[2] = {2, 0}, anchor[2] = {p->anchor, p->anchor}, begin[2] = {p->begin, p->begin};
+    for (int64_t t = 0; t < M; t++) read_angles(cs + t * D, 1e7, p->anchor + t % p->B, D / 2);
+    m->cs = op_upload(b, cs, M * D * 4);
+    m->slot = op_upload(b, slot, sizeof slot);
+    m->anchor = op_upload(b, anchor, sizeof anchor);
+    m->begin = op_upload(b, begin, sizeof begin);
+    m->q = op_upload(b, NULL, M * N[0] * 2);
+    m->k = op_upload(b, NULL, M * N[1] * 2);
+    m->v = op_upload(b, NULL, M * N[2] * 2);
+    m->out = op_upload(b, NULL, M * N[0] * 2);
+}
+
+static void attend_close(backend *b, attend *m)
+{
+    dev_buf *all[] = {&m->x,      &m->q_norm, &m->k_norm, &m->cs, &m->ring_k, &m->ring_v, &m->slot,
+                      &m->anchor, &m->begin,  &m->q,      &m->k,  &m->v,      &m->out};
+    for (int i = 0; i < N_CASES(all); i++) b->ops->release(b, all[i]);
+    for (int i = 0; i < 3; i++) b->ops->weight_close(b, &m->w[i]);
+}
+
+static draft_attend_args attend_args_of(const attend *m, const attend_case *p)
+{
+    return (draft_attend_args){
+        .x = m->x,
+        .q = &m->w[0],
+        .k = &m->w[1],
+        .v = &m->w[2],
+        .prep = {m->q, m->k, m->q_norm, m->k_norm, m->cs, 1e-6f, p->L * p->B, p->H, p->G, D},
+        .attn = {.q = m->q,
+                 .k = m->k,
+                 .v = m->v,
+                 .ring = {m->ring_k, m->ring_v, p->R},
+                 .lane_slot = m->slot,
+                 .anchor_pos = m->anchor,
+                 .ctx_begin = m->begin,
+                 .out = m->out,
+                 .scale = 0.0883883f,
+                 .L = p->L,
+                 .B = p->B,
+                 .H = p->H,
+                 .G = p->G,
+                 .D = D,
+                 .window = p->window,
+                 .is_causal = p->is_causal}};
+}
+
+static void attend_steps(backend *b, const draft_attend_args *a)
+{
+    linear_args in = {.x = a->x,
+                      .T = a->prep.M,
+                      .n_parts = 3,
+                      .part = {{a->q, a->attn.q, LINEAR_ACT},
+                               {a->k, a->attn.k, LINEAR_ACT},
+                               {a->v, a->attn.v, LINEAR_ACT}}};
+    CHECK_OK(b->ops->linear(b, &in), &b->last);
+    CHECK_OK(b->ops->draft_attn_prep(b, &a->prep), &b->last);
+    CHECK_OK(b->ops->draft_attn(b, &a->attn), &b->last);
+}
+
+TEST(attention_from_its_input_has_the_bits_of_its_steps)
+{
+    backend *b = op_cuda(&limits);
+    if (!b) TEST_SKIP("no cuda backend");
+    uint64_t seed = test_seed();
+    for (int i = 0; i < N_CASES(cases); i++) {
+        op_call c = {.seed = seed + (uint64_t)i};
+        arena_init(&c.mem, 0);
+        uint64_t s = c.seed;
+        attend m = {0};
+        attend_open(b, &c, &m, &cases[i], &s);
+        draft_attend_args a = attend_args_of(&m, &cases[i]);
+        attend_steps(b, &a);
+        char *want = op_download(b, &c, m.out);
+        for (int again = 0; again < 3; again++) {
+            CHECK_OK(b->ops->fill(b, m.out, 0xff, m.out.n_bytes), &b->last);
+            CHECK_OK(b->ops->draft_attend(b, &a), &b->last);
+            char *got = op_download(b, &c, m.out);
+            int64_t n = 0, first = -1;
+            for (int64_t k = 0; k < m.out.n_bytes; k++) {
+                if (got[k] == want[k]) continue;
+                if (n++ == 0) first = k;
+            }
+            if (n > 0)
+                fail_msg("other bits: case %d, %ld of %ld bytes, first %ld", i, (long)n,
+                         (long)m.out.n_bytes, (long)first);
+        }
+        attend_close(b, &m);
+        arena_fini(&c.mem);
+    }
+}
