@@ -8,16 +8,24 @@ enum {
     TOPK_THREADS = 256,
     TOPK_WARPS = TOPK_THREADS / 32,
     TOPK_VALUES = PICK_TOPK_CHUNK / TOPK_THREADS, /* of a chunk, in a thread's registers */
-    TOPK_FEW = 256, /* candidates above the bound that one warp ranks: 8 a lane */
+    TOPK_FEW = TOPK_THREADS, /* candidates above the bound that are ranked at once */
     TOPK_MERGE_SMALL = 4,
     TOPK_MERGE_LARGE = 16, /* candidates a thread in the second pass */
 };
 
-__device__ static inline float topk_value(float x, float scale, float softcap)
+/* x as values to be ranked. The branch stands around them all: within, each would wait for its own
+ * load from memory. */
+template <int N>
+__device__ static inline void topk_values(float (&x)[N], float scale, float softcap)
 {
-    float y = x * scale;
-    if (softcap > 0.0f) y = softcap * tanhf(y / softcap);
-    return y == y ? y : -INFINITY; /* NaN is the least */
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] *= scale;
+    if (softcap > 0.0f) {
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = softcap * tanhf(x[i] / softcap);
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = x[i] == x[i] ? x[i] : -INFINITY; /* NaN is the least */
 }
 
 constexpr ranked TOPK_NONE = {-INFINITY, INT32_MAX};
@@ -79,11 +87,11 @@ __device__ static inline float topk_warp_bound(float v)
 /* The k best of a block's candidates, N a thread; thread r gets the r-th.
  *
  * A warp in which 16 lanes hold something not below t bounds the 16th best from below by t; with
- * the highest such bound of all warps few candidates are left, and one warp ranks those. Where
- * too many are (ties, -inf) all warps rank their own. */
+ * the highest such bound of all warps few candidates are left, and each counts those before it.
+ * Where too many are (ties, -inf) all warps rank their own. */
 template <int N> __device__ static inline ranked topk_block(ranked (&v)[N], int k)
 {
-    __shared__ ranked few[TOPK_FEW];
+    __shared__ ranked few[TOPK_FEW], best[OPS_TOPK_MAX];
     __shared__ float bounds[TOPK_WARPS];
     __shared__ int n_few;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -104,13 +112,17 @@ template <int N> __device__ static inline ranked topk_block(ranked (&v)[N], int 
     }
     __syncthreads();
     if (n_few > TOPK_FEW) return topk_of_warps(topk_warp(v, k), k, few);
-    if (warp > 0) return TOPK_NONE;
-    ranked w[TOPK_FEW / 32];
-#pragma unroll
-    for (int i = 0; i < TOPK_FEW / 32; i++) {
-        w[i] = i * 32 + lane < n_few ? few[i * 32 + lane] : TOPK_NONE;
+    /* Each takes the place that as many are better as. */
+    if (threadIdx.x < n_few) {
+        ranked mine = few[threadIdx.x];
+        int place = 0;
+#pragma unroll 8
+        for (int i = 0; i < n_few; i++) place += ranked_better(few[i], mine);
+        if (place < k) best[place] = mine;
     }
-    return topk_warp(w, k);
+    __syncthreads();
+    if (threadIdx.x >= k || threadIdx.x >= n_few) return TOPK_NONE;
+    return best[threadIdx.x];
 }
 
 /* topk_chunk_kernel: the k best of a chunk of 4096 logits.
@@ -124,12 +136,18 @@ __global__ void __launch_bounds__(TOPK_THREADS)
     launch_join();
     const float *row = logits + int64_t(blockIdx.y) * V;
     int first = blockIdx.x * PICK_TOPK_CHUNK;
+    float x[TOPK_VALUES];
+#pragma unroll
+    for (int i = 0; i < TOPK_VALUES; i++) {
+        int id = first + i * TOPK_THREADS + threadIdx.x;
+        x[i] = id < V ? row[id] : 0.0f;
+    }
+    topk_values(x, scale, softcap);
     ranked v[TOPK_VALUES];
 #pragma unroll
     for (int i = 0; i < TOPK_VALUES; i++) {
         int id = first + i * TOPK_THREADS + threadIdx.x;
-        v[i] = TOPK_NONE;
-        if (id < V) v[i] = {topk_value(row[id], scale, softcap), id};
+        v[i] = id < V ? ranked{x[i], id} : TOPK_NONE;
     }
     ranked best = topk_block(v, k);
     if (threadIdx.x < k) {
