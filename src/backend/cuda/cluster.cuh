@@ -88,6 +88,28 @@ __device__ static inline void cluster_post_two(void *at, uint64_t *barrier, int 
 #endif
 }
 
+/* cluster_post of four words, on 16 bytes. */
+__device__ static inline void cluster_post_four(void *at, uint64_t *barrier, int block, float4 v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t to = cluster_address(at, block), on = cluster_address(barrier, block);
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, "
+                 "%2, %3, %4}, [%5];" ::"r"(to),
+                 "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(on)
+                 : "memory");
+#else
+    (void)at, (void)barrier, (void)block, (void)v;
+#endif
+}
+
+/* cluster_arrive of who has written nothing for others since the last meeting. */
+__device__ static inline void cluster_arrive_only()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+
 /* This block's place in its cluster; 0 where there is none. */
 __device__ static inline int cluster_rank()
 {

@@ -45,34 +45,49 @@ typedef struct {
 
 template <int NORM, int BRICKS> struct enter_shared {
     using S = enter_shape<NORM, BRICKS>;
-    float h[ENTER_ROWS][S::CHANNELS]; /* this block's slice of all rows */
+    static constexpr int BRICK = dequant_brick_bytes(4, false);
+    uint8_t bricks[ENTER_WARPS][BRICKS * BRICK]; /* a warp's, as they lie in memory */
     float w[S::CHANNELS];
-    uint8_t x[BRICKS * ENTER_ROWS * TILE_X_ROW_BYTES]; /* the same normed, as mma reads it */
-    float4 part[ENTER_SLICES_MAX - 1][ENTER_WARPS][32];
+    float h[ENTER_ROWS][S::CHANNELS]; /* this block's slice of all rows */
+    union {
+        float rows[ENTER_OWN][S::E_MAX]; /* h whose norm this block makes; behind it: */
+        struct {
+            uint8_t x[BRICKS * ENTER_ROWS * TILE_X_ROW_BYTES]; /* the slice normed, as mma reads it */
+            float4 part[ENTER_SLICES_MAX - 1][ENTER_WARPS][32];
+        };
+    };
     float scale[ENTER_ROWS], sums[ENTER_OWN][S::WARPS];
     float delta[2][ENTER_ROWS][ENTER_GROUPS]; /* of side 0 */
+    /* Bytes that come: weights, rows, the slice, all rows' factors, the other slices' sums. */
+    uint64_t has_weights, has_rows, has_h, has_scale, has_parts;
 };
+
+/* n_bytes, a multiple of 16, by one thread. */
+__device__ static inline void enter_copy(void *to, const void *from, int n_bytes, uint64_t *barrier)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    tma_copy(to, from, n_bytes, barrier);
+#else
+    (void)to, (void)from, (void)n_bytes, (void)barrier;
+#endif
+}
+
+/* A lane's share of a brick in shared memory. */
+__device__ static inline stream_brick<4, false> enter_brick(const uint8_t *brick)
+{
+    int lane = threadIdx.x & 31;
+    stream_brick<4, false> b;
+    uint4 v = *reinterpret_cast<const uint4 *>(brick + lane * 16);
+    b.codes.main[0] = v.x, b.codes.main[1] = v.y, b.codes.main[2] = v.z, b.codes.main[3] = v.w;
+    b.scale[0] = *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(4) + (lane >> 2) * 8);
+    return b;
+}
 
 /* Where channel i of a slice lies in row t of x. */
 __device__ static inline int enter_x_at(int t, int i)
 {
     return (i / PICK_BRICK_K * ENTER_ROWS + t) * TILE_X_ROW_BYTES +
            ((i % PICK_BRICK_K / 8 ^ (t & 7)) << 4) + i % 8 * 2;
-}
-
-/* Start bringing this block's slice of h; zeros where there is none. */
-template <int NORM, int BRICKS>
-__device__ static inline void enter_fetch(enter_shared<NORM, BRICKS> &s, const enter_params &p,
-                                          int first, int n)
-{
-    constexpr int FOURS = enter_shape<NORM, BRICKS>::CHANNELS / 4;
-#pragma unroll
-    for (int k = threadIdx.x; k < ENTER_ROWS * FOURS; k += ENTER_THREADS) {
-        int t = k / FOURS, i = k % FOURS * 4;
-        bool on = t < p.M && i < n;
-        copy_async_16(&s.h[t][i], on ? p.h + int64_t(t) * p.E + first + i : p.h, on);
-    }
-    copy_async_commit();
 }
 
 /* The factors of rows rank, rank + slices .. to all blocks, with rmsnorm_kernel's sums: a warp
@@ -83,20 +98,8 @@ __device__ static inline void enter_norm(enter_shared<NORM, BRICKS> &s, const en
 {
     using S = enter_shape<NORM, BRICKS>;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    float4 v[ENTER_OWN][S::TURNS][S::EACH];
-#pragma unroll
-    for (int o = 0; o < ENTER_OWN; o++) {
-        int t = rank + o * p.slices;
-#pragma unroll
-        for (int a = 0; a < S::TURNS; a++)
-#pragma unroll
-            for (int j = 0; j < S::EACH; j++) {
-                int i = ((warp + a * ENTER_WARPS) * 32 + lane) * 4 + j * NORM * 4;
-                v[o][a][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                if (t < p.M && i < p.E)
-                    v[o][a][j] = *reinterpret_cast<const float4 *>(p.h + int64_t(t) * p.E + i);
-            }
-    }
+    cluster_received(&s.has_rows);
+    float sums[ENTER_OWN][S::TURNS]; /* all before any is stored: none waits for another */
 #pragma unroll
     for (int o = 0; o < ENTER_OWN; o++)
 #pragma unroll
@@ -104,12 +107,23 @@ __device__ static inline void enter_norm(enter_shared<NORM, BRICKS> &s, const en
             float sum = 0.0f;
 #pragma unroll
             for (int j = 0; j < S::EACH; j++) {
-                float4 x = v[o][a][j];
+                int i = ((warp + a * ENTER_WARPS) * 32 + lane) * 4 + j * NORM * 4;
+                float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                if (i < p.E) x = *reinterpret_cast<const float4 *>(&s.rows[o][i]);
                 sum += (x.x * x.x + x.y * x.y) + (x.z * x.z + x.w * x.w);
             }
-            sum = warp_sum(sum);
-            if (lane == 0) s.sums[o][warp + a * ENTER_WARPS] = sum;
+            sums[o][a] = sum;
         }
+#pragma unroll
+    for (int o = 0; o < ENTER_OWN; o++)
+#pragma unroll
+        for (int a = 0; a < S::TURNS; a++) sums[o][a] = warp_sum(sums[o][a]);
+    if (lane == 0) {
+#pragma unroll
+        for (int o = 0; o < ENTER_OWN; o++)
+#pragma unroll
+            for (int a = 0; a < S::TURNS; a++) s.sums[o][warp + a * ENTER_WARPS] = sums[o][a];
+    }
     __syncthreads();
     cluster_wait(); /* all blocks have begun */
     int o = threadIdx.x / p.slices, to = threadIdx.x % p.slices, t = rank + o * p.slices;
@@ -117,11 +131,9 @@ __device__ static inline void enter_norm(enter_shared<NORM, BRICKS> &s, const en
         float all = s.sums[o][0];
 #pragma unroll
         for (int i = 1; i < S::WARPS; i++) all += s.sums[o][i];
-        cluster_send(&s.scale[t], to, __frsqrt_rn(all / static_cast<float>(p.E) + p.eps));
+        cluster_post(&s.scale[t], &s.has_scale, to,
+                     __frsqrt_rn(all / static_cast<float>(p.E) + p.eps));
     }
-    copy_async_wait<0>();
-    cluster_arrive();
-    cluster_wait(); /* the factors of all rows and the slice are there */
 }
 
 /* The slice normed, for mma; also to memory, at channel `first`, where that is this block's to do.
@@ -185,27 +197,31 @@ template <int NORM, int BRICKS>
 __global__ void __launch_bounds__(ENTER_THREADS)
     draft_enter_kernel(const __grid_constant__ enter_params p)
 {
-    using S = enter_shape<NORM, BRICKS>;
     constexpr int BRICK = dequant_brick_bytes(4, false);
     extern __shared__ __align__(128) uint8_t shared[];
     enter_shared<NORM, BRICKS> &s = *reinterpret_cast<enter_shared<NORM, BRICKS> *>(shared);
     launch_next();
-    cluster_arrive();
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, rank = cluster_rank();
     int cluster = blockIdx.x / p.slices, group = cluster * ENTER_GROUPS;
     int first = rank * p.slice_bricks, n = min(p.slice_bricks, p.n_bricks - first);
-    int64_t block = (warp * p.n_groups + group) / PICK_BRICK_N;
-    stream_source<4> source = stream_source_init<4>(p.bricks +
-                                                    (block * p.n_bricks + first) * BRICK);
-    stream_brick<4, false> w[BRICKS];
-#pragma unroll
-    for (int j = 0; j < BRICKS; j++) {
-        if (j < n) stream_load<4, false>(w[j], source, j);
+    int row_bytes = n * PICK_BRICK_K * 4, meet = group / (p.slice_bricks * PICK_BRICK_K / ENTER_GROUP);
+    if (threadIdx.x == 0) {
+        cluster_expect(&s.has_weights, ENTER_WARPS * n * BRICK + row_bytes);
+        int n_own = (rank < p.M) + (rank + p.slices < p.M);
+        cluster_expect(&s.has_rows, n_own * p.E * 4);
+        cluster_expect(&s.has_h, p.M * row_bytes);
+        cluster_expect(&s.has_scale, ENTER_ROWS * 4);
+        cluster_expect(&s.has_parts, (p.slices - 1) * static_cast<int>(sizeof s.part[0]));
     }
-    for (int i = threadIdx.x * 4; i < S::CHANNELS; i += ENTER_THREADS * 4) {
-        bool on = i < n * PICK_BRICK_K;
-        copy_async_16(&s.w[i], on ? p.norm_w + first * PICK_BRICK_K + i : p.norm_w, on);
+    __syncthreads(); /* the barriers stand */
+    cluster_arrive();
+    if (lane == 0) {
+        int64_t block = (warp * p.n_groups + group) / PICK_BRICK_N;
+        enter_copy(s.bricks[warp], p.bricks + (block * p.n_bricks + first) * BRICK, n * BRICK,
+                   &s.has_weights);
+        if (warp == 0) enter_copy(s.w, p.norm_w + first * PICK_BRICK_K, row_bytes, &s.has_weights);
     }
+    __syncwarp();
     /* Four channels of the cluster's, of half of the rows. */
     int channel = threadIdx.x % (ENTER_CHANNELS / 4) * 4;
     int from_t = threadIdx.x / (ENTER_CHANNELS / 4) * (ENTER_ROWS / 2);
@@ -214,29 +230,41 @@ __global__ void __launch_bounds__(ENTER_THREADS)
                       *reinterpret_cast<const float4 *>(p.base + p.E + at)};
     ahead_fetch(p.ahead);
     launch_wait();
-    enter_fetch(s, p, first * PICK_BRICK_K, n * PICK_BRICK_K);
+    if (lane == 0) {
+        int own = rank + warp * p.slices;
+        if (warp < ENTER_OWN && own < p.M)
+            enter_copy(s.rows[warp], p.h + int64_t(own) * p.E, p.E * 4, &s.has_rows);
+        for (int t = warp; t < p.M; t += ENTER_WARPS)
+            enter_copy(s.h[t], p.h + int64_t(t) * p.E + first * PICK_BRICK_K, row_bytes, &s.has_h);
+    }
+    __syncwarp();
     enter_norm(s, p, rank);
+    cluster_received(&s.has_weights);
+    cluster_received(&s.has_h);
+    cluster_received(&s.has_scale);
     enter_scale(s, p, first * PICK_BRICK_K, n * PICK_BRICK_K, cluster == 0);
     float acc[1][1][4] = {};
-#pragma unroll
-    for (int j = 0; j < BRICKS; j++) {
-        if (j >= n) break;
-        uint32_t b[2][1][4];
-#pragma unroll
-        for (int v = 0; v < 2; v++) {
-            load_matrix_x4(b[v][0], s.x + (j * ENTER_ROWS + (lane & 7)) * TILE_X_ROW_BYTES +
-                                        ((v * 4 + (lane >> 3) ^ (lane & 7)) << 4));
-        }
-        stream_step<4, 1, false>(acc[0], w[j], b);
+    constexpr int X_BRICK = ENTER_ROWS * TILE_X_ROW_BYTES;
+    const uint8_t *bricks = s.bricks[warp];
+    stream_brick<4, false> w0 = enter_brick(bricks), w1;
+    uint32_t b0[2][1][4], b1[2][1][4];
+    stream_load_b<1>(b0, s.x);
+    for (int j = 0; j < n; j += 2) { /* each a brick ahead */
+        w1 = enter_brick(bricks + (j + 1) * BRICK);
+        stream_load_b<1>(b1, s.x + (j + 1) * X_BRICK);
+        stream_step<4, 1, false>(acc[0], w0, b0);
+        if (j + 1 == n) break;
+        int next = min(j + 2, BRICKS - 1);
+        w0 = enter_brick(bricks + next * BRICK);
+        stream_load_b<1>(b0, s.x + next * X_BRICK);
+        stream_step<4, 1, false>(acc[0], w1, b1);
     }
-    int meet = cluster * ENTER_CHANNELS / (p.slice_bricks * PICK_BRICK_K);
     if (rank != meet) {
         float4 v = make_float4(acc[0][0][0], acc[0][0][1], acc[0][0][2], acc[0][0][3]);
-        cluster_send_four(&s.part[rank - (rank > meet)][warp][lane], meet, v);
+        cluster_post_four(&s.part[rank - (rank > meet)][warp][lane], &s.has_parts, meet, v);
+        return;
     }
-    cluster_arrive();
-    cluster_wait(); /* the sums of all are there */
-    if (rank != meet) return;
+    cluster_received(&s.has_parts); /* the sums of all slices */
     enter_store(s, p, acc[0][0], rank, group);
     int i = cluster * ENTER_CHANNELS - first * PICK_BRICK_K + channel, g = channel / ENTER_GROUP;
 #pragma unroll
