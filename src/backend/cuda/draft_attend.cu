@@ -135,28 +135,32 @@ __device__ static inline attend_vector attend_vector_of(const draft_attn_params 
     return v;
 }
 
-/* The lane's four values of a vector: all slices added in order, rounded. */
-__device__ static inline void attend_sum(const attend_params &p, const attend_vector &v, float *y)
-{
-    int lane = threadIdx.x & 31;
-    int N = ATTEND_D * (v.kind == 0 ? p.a.H : p.a.G), slices = p.slices[v.kind];
-    const float *at = p.sums[v.kind] + v.at + lane * 4;
+/* The lane's four values of a vector, of all slices. */
+typedef struct {
     float4 part[PICK_SLICES_MAX];
+} attend_slices;
+
+__device__ static inline void attend_ask(attend_slices &x, const float *from, int step, int slices)
+{
 #pragma unroll
     for (int j = 0; j < PICK_SLICES_MAX; j++) {
-        if (j < slices) part[j] = waiting_four(at + int64_t(j) * p.a.L * p.a.B * N);
+        if (j < slices) x.part[j] = waiting_four(from + j * step);
     }
-    float4 sum = part[0];
+}
+
+/* Added in order and rounded. */
+__device__ static inline void attend_sum(const attend_slices &x, int slices, float times, float *y)
+{
+    float4 sum = x.part[0];
 #pragma unroll
     for (int j = 1; j < PICK_SLICES_MAX; j++) {
-        if (j < slices)
-            sum.x += part[j].x, sum.y += part[j].y, sum.z += part[j].z, sum.w += part[j].w;
+        float4 v = x.part[j];
+        if (j < slices) sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
     }
-    float times = p.times[v.kind];
     uint32_t lo = pack_bf16(sum.x * times, sum.y * times);
     uint32_t hi = pack_bf16(sum.z * times, sum.w * times);
     float4 r = {bf16_low(lo), bf16_high(lo), bf16_low(hi), bf16_high(hi)};
-    *reinterpret_cast<float4 *>(y + lane * 4) = r;
+    *reinterpret_cast<float4 *>(y + (threadIdx.x & 31) * 4) = r;
     __syncwarp();
 }
 
@@ -230,11 +234,10 @@ __device__ static inline float2 attend_ms(attend_shared &s, int part, int pair)
 }
 
 /* draft_reduce_head for two columns of a pair. */
-__device__ static inline void attend_merge(attend_shared &s, const attend_params &p,
-                                           const attend_context &x, int pair, int column, int l,
-                                           int g)
+__device__ static inline uint32_t attend_merge(attend_shared &s, const attend_context &x, int pair,
+                                               int column)
 {
-    int lane = threadIdx.x & 31, n_heads = p.a.H / p.a.G;
+    int lane = threadIdx.x & 31;
     float2 part[2], own = attend_ms(s, x.n, pair);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -255,9 +258,7 @@ __device__ static inline void attend_merge(attend_shared &s, const attend_params
     float2 v = attend_read(s.tile[from.turn][from.group].k + at, from.block);
     y.x = __fmaf_rn(v.x, w.block, y.x) * w.inv_sum;
     y.y = __fmaf_rn(v.y, w.block, y.y) * w.inv_sum;
-    int64_t row = int64_t(l) * p.a.B + pair / n_heads;
-    bf16 *to = p.a.out + (row * p.a.H + g * n_heads + pair % n_heads) * ATTEND_D + column;
-    *reinterpret_cast<uint32_t *>(to) = pack_bf16(y.x, y.y);
+    return pack_bf16(y.x, y.y);
 }
 
 /* draft_attend_kernel: a lane's block and KV head.
@@ -277,35 +278,44 @@ __global__ void __launch_bounds__(ATTEND_THREADS)
     extern __shared__ __align__(128) char shared[];
     attend_shared &s = *reinterpret_cast<attend_shared *>(shared);
     launch_next();
-    cluster_arrive();
+    cluster_arrive_only();
     const draft_attn_params &a = p.a;
-    int warp = threadIdx.x >> 5, group = threadIdx.x / DRAFT_THREADS, rank = cluster_rank();
-    int g = blockIdx.y, l = blockIdx.z, n_q = a.B * (a.H / a.G);
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, rank = cluster_rank();
+    int group = threadIdx.x / DRAFT_THREADS, g = blockIdx.y, l = blockIdx.z;
+    int n_heads = a.H / a.G, n_q = a.B * n_heads;
     attend_vector vector = attend_vector_of(a, warp * ATTEND_BLOCKS + rank, l, g);
+    bool turns = vector.kind < 2;
     head_lane head;
-    if (vector.kind < 2) head_weights(head, vector.kind == 0 ? p.q_norm : p.k_norm, ATTEND_D);
+    if (turns) head_weights(head, vector.kind == 0 ? p.q_norm : p.k_norm, ATTEND_D);
+    int slices = 0, step = 0;
+    float times = 0.0f;
+    const float *from = nullptr, *cs = p.cs + (int64_t(l) * a.B + vector.row) * ATTEND_D;
+    if (vector.kind < 3) {
+        slices = p.slices[vector.kind], times = p.times[vector.kind];
+        from = p.sums[vector.kind] + vector.at + lane * 4;
+        step = a.L * a.B * (vector.kind == 0 ? a.H : a.G) * ATTEND_D;
+    }
     for (int i = n_q * attend_shape::Q_STRIDE / 16 + threadIdx.x;
          i < ATTEND_PAIRS * attend_shape::Q_STRIDE / 16; i += ATTEND_THREADS)
         *reinterpret_cast<uint4 *>(s.q + i * 16) = uint4{};
     launch_wait();
     attend_context x = {};
     x.p = a.anchor_pos[l];
-    int64_t slot = a.lane_slot[l];
-    x.from = draft_context_begin(a, l, x.p);
+    int slot = a.lane_slot[l], begin = a.ctx_begin[l];
+    attend_slices parts;
+    attend_ask(parts, from, step, slices);
+    if (turns) head_angles(head, cs, ATTEND_D / 2);
+    x.from = draft_context_from(a, x.p, begin);
     x.n = div_up(x.p - x.from, static_cast<int>(OPS_BLOCK));
     for (int turn = 0; turn < p.n_turns; turn++) {
         int part = (turn * ATTEND_GROUPS + group) * ATTEND_BLOCKS + rank;
-        if (part < x.n) attend_fetch(s.tile[turn][group], a, x, part, slot * a.G + g);
+        if (part < x.n)
+            attend_fetch(s.tile[turn][group], a, x, part, int64_t(slot) * a.G + g);
         if (part == x.n) attend_clear(s.tile[turn][group], a.B);
     }
     copy_async_commit();
-    if (vector.kind < 3) {
-        if (vector.kind < 2)
-            head_angles(head, p.cs + (int64_t(l) * a.B + vector.row) * ATTEND_D, ATTEND_D / 2);
-        attend_sum(p, vector, s.vector[warp]);
-        if (vector.kind < 2)
-            head_norm_rotate(s.vector[warp], head, p.eps, ATTEND_D, ATTEND_D / 2);
-    }
+    if (slices > 0) attend_sum(parts, slices, times, s.vector[warp]);
+    if (turns) head_norm_rotate(s.vector[warp], head, p.eps, ATTEND_D, ATTEND_D / 2);
     __syncwarp();
     cluster_wait(); /* all blocks have begun */
     if (vector.kind < 3) attend_send(s, vector, s.vector[warp], attend_place_of(x.n));
@@ -322,10 +332,15 @@ __global__ void __launch_bounds__(ATTEND_THREADS)
     __syncwarp();
     cluster_arrive();
     cluster_wait(); /* all parts are there */
-    int pair = rank * ATTEND_OWN + warp / 2, column = (warp & 1) * 64 + (threadIdx.x & 31) * 2;
-    if (pair < n_q) attend_merge(s, p, x, pair, column, l, g);
+    int pair = rank * ATTEND_OWN + warp / 2, column = (warp & 1) * 64 + lane * 2;
+    uint32_t y = 0;
+    if (pair < n_q) y = attend_merge(s, x, pair, column);
     __syncwarp();
-    cluster_arrive();
+    cluster_arrive_only();
+    int64_t row = int64_t(l) * a.B + pair / n_heads;
+    bf16 *to = a.out + (row * a.H + g * n_heads + pair % n_heads) * ATTEND_D + column;
+    if (pair < n_q) *reinterpret_cast<uint32_t *>(to) = y;
+    __syncwarp();
     cluster_wait(); /* nobody leaves whose parts are still read */
 }
 

@@ -39,11 +39,15 @@ template <int D, int MT> struct draft_layout {
 };
 
 /* The first context position that any row of the block sees: row 0 sees farthest back. */
-__device__ static inline int draft_context_begin(const draft_attn_params &a, int l, int p)
+__device__ static inline int draft_context_from(const draft_attn_params &a, int p, int ctx_begin)
 {
-    int from = max(a.ctx_begin[l], max(p - a.R, 0));
+    int from = max(ctx_begin, max(p - a.R, 0));
     if (a.window > 0) from = max(from, p - a.window + 1);
     return min(from, p);
+}
+__device__ static inline int draft_context_begin(const draft_attn_params &a, int l, int p)
+{
+    return draft_context_from(a, p, a.ctx_begin[l]);
 }
 
 /* Positions of a split when n are cut into at most n_splits: whole tiles. */

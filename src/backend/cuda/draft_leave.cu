@@ -20,13 +20,13 @@ typedef struct {
     int slices, M, B, E, group;
 } leave_params;
 
-/* Four values of u, all slices added in order. */
-__device__ static inline float4 leave_sum(const leave_params &p, int64_t at)
+/* Four values of u, all slices added in order. The first lies at `at`, the others `step` apart. */
+__device__ static inline float4 leave_sum(const leave_params &p, int at, int step)
 {
     float4 part[PICK_SLICES_MAX];
 #pragma unroll
     for (int j = 0; j < PICK_SLICES_MAX; j++) {
-        if (j < p.slices) part[j] = waiting_four(p.sums + at + j * int64_t(p.M) * p.E);
+        if (j < p.slices) part[j] = waiting_four(p.sums + (at + j * step));
     }
     float4 sum = part[0];
 #pragma unroll
@@ -52,12 +52,15 @@ __global__ void __launch_bounds__(LEAVE_FOURS *OPS_ROWS_MAX)
     int64_t ch = (int64_t(blockIdx.x) * LEAVE_FOURS + i) * 4, t = int64_t(blockIdx.y) * p.B + row;
     int64_t E = p.E, n_groups = p.E / p.group, g = ch / p.group;
     float4 base[2] = {waiting_four(p.base + 2 * E + ch), waiting_four(p.base + 3 * E + ch)};
+    int at = static_cast<int>(t * E + ch), step = static_cast<int>(p.M * E);
+    int at_delta = static_cast<int>((t * 4 + 2) * n_groups + g);
+    asm volatile("" : "+r"(at), "+r"(step), "+r"(at_delta)); /* known by now, not later */
     launch_wait();
-    const bf16 *delta = p.delta + (t * 4 + 2) * n_groups + g;
-    float d[2] = {__bfloat162float(delta[0]), __bfloat162float(delta[n_groups])};
-    float4 h = waiting_four(p.h + t * E + ch), sum = leave_sum(p, t * E + ch);
+    float4 sum = leave_sum(p, at, step), h = waiting_four(p.h + at);
+    float d[2] = {__bfloat162float(p.delta[at_delta]),
+                  __bfloat162float(p.delta[at_delta + static_cast<int>(n_groups)])};
     u[row][i] = make_uint2(pack_bf16(sum.x, sum.y), pack_bf16(sum.z, sum.w));
-    *reinterpret_cast<uint2 *>(p.u + t * E + ch) = u[row][i];
+    *reinterpret_cast<uint2 *>(p.u + at) = u[row][i];
     __syncthreads();
     float c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
@@ -69,8 +72,8 @@ __global__ void __launch_bounds__(LEAVE_FOURS *OPS_ROWS_MAX)
         c[2] = __fmaf_rn(base[tau].z + d[tau], bf16_low(v.y), c[2]);
         c[3] = __fmaf_rn(base[tau].w + d[tau], bf16_high(v.y), c[3]);
     }
-    *reinterpret_cast<float4 *>(p.h + t * E + ch) = make_float4(h.x + c[0], h.y + c[1], h.z + c[2],
-                                                                h.w + c[3]);
+    *reinterpret_cast<float4 *>(p.h + at) = make_float4(h.x + c[0], h.y + c[1], h.z + c[2],
+                                                        h.w + c[3]);
 }
 
 /* Whether the projection's slices can be left to the kernel above. */
