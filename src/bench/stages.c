@@ -105,7 +105,8 @@ static const char *linear_role(const linear_args *a)
     if (now.phase == PHASE_DRAFT && a->n_parts == 2) return "selector and head";
     if (a->n_parts == 4) return "gdn in";
     if (a->n_parts == 3) return "q/k/v";
-    if (strcmp(now.before, "attn") == 0 || strcmp(now.before, "draft_attend") == 0) return "attn out";
+    if (strcmp(now.before, "attn") == 0 || strcmp(now.before, "draft_attend") == 0)
+        return "attn out";
     if (strcmp(now.before, "gdn_scan") == 0) return "gdn out";
     if (strcmp(now.before, "linear_swiglu") == 0) return "ffn down";
     if (a->part[0].w->N == now.pass.V) return "head";
@@ -159,8 +160,9 @@ WRAP(moe_ffn, cost_moe_ffn(b, a, &(cost_rows){.n_experts = count_experts(b, a)})
 WRAP(draft_kv_write, cost_draft_kv_write(b, a))
 WRAP(draft_attn_prep, cost_draft_attn_prep(b, a))
 WRAP(draft_attn, cost_draft_attn(b, a, &(cost_rows){draft_rows(a).n_seen, draft_rows(a).n_read, 0}))
-WRAP(draft_attend, cost_draft_attend(
-                       b, a, &(cost_rows){draft_rows(&a->attn).n_seen, draft_rows(&a->attn).n_read, 0}))
+WRAP(draft_attend,
+     cost_draft_attend(b, a,
+                       &(cost_rows){draft_rows(&a->attn).n_seen, draft_rows(&a->attn).n_read, 0}))
 WRAP(draft_conv, cost_draft_conv(b, a))
 WRAP(draft_enter, cost_draft_enter(b, a))
 /* By what it projects: attention's output, or the FFN's. */
@@ -258,8 +260,8 @@ void stages_begin(backend *b, stage_table *out)
     SET(embed), SET(rmsnorm), SET(linear), SET(linear_swiglu), SET(gather_rows), SET(tap_store);
     SET(rope_table), SET(attn_prep), SET(attn), SET(gdn_prep), SET(gdn_scan), SET(gdn_commit);
     SET(moe_route), SET(moe_ffn), SET(draft_kv_write), SET(draft_attn_prep), SET(draft_attn);
-    SET(draft_attend), SET(draft_conv), SET(draft_enter), SET(draft_leave), SET(topk), SET(draft_select), SET(sample),
-        SET(accept), SET(count_prompt);
+    SET(draft_attend), SET(draft_conv), SET(draft_enter), SET(draft_leave), SET(topk),
+        SET(draft_select), SET(sample), SET(accept), SET(count_prompt);
 #undef SET
     b->ops = w;
 }

@@ -1,5 +1,5 @@
-/* The draft's attention from its input on cuda (draft_attend.cu): the bits of the ops that it is made
- * of. */
+/* The draft's attention from its input on cuda (draft_attend.cu): the bits of the ops that it is
+ * made of. */
 #include "ops/op_device.h"
 #include "ops/op_read.h"
 

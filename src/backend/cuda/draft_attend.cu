@@ -20,8 +20,8 @@ enum {
     ATTEND_TURNS = 3,
     ATTEND_PARTS = ATTEND_TURNS * ATTEND_AT_ONCE,
     ATTEND_MT = 2,
-    ATTEND_PAIRS = 16 * ATTEND_MT, /* (row, query head) of a KV head */
-    ATTEND_OWN = ATTEND_PAIRS / ATTEND_BLOCKS, /* whose parts a block adds up */
+    ATTEND_PAIRS = 16 * ATTEND_MT,                 /* (row, query head) of a KV head */
+    ATTEND_OWN = ATTEND_PAIRS / ATTEND_BLOCKS,     /* whose parts a block adds up */
     ATTEND_VECTORS = ATTEND_BLOCKS * ATTEND_WARPS, /* of q, k and v */
     ATTEND_PIECES = ATTEND_D / 8,
 };
@@ -219,8 +219,9 @@ __device__ static inline void attend_part(attend_shared &s, const attend_params 
             float y[N];
             attn_columns(y, acc, mt, h);
             /* All have read K: a barrier behind the scores says so. */
-            attn_store_floats<N>(
-                reinterpret_cast<float *>(t.k) + pair * ATTEND_D + warp * (ATTEND_D / 4) + N * c, y);
+            attn_store_floats<N>(reinterpret_cast<float *>(t.k) + pair * ATTEND_D +
+                                     warp * (ATTEND_D / 4) + N * c,
+                                 y);
             if (warp == 0 && c == 0)
                 s.ms[turn][group][pair] = make_float2(pairs.max[mt][h], pairs.sum[mt][h]);
         }
@@ -271,7 +272,8 @@ __device__ static inline uint32_t attend_merge(attend_shared &s, const attend_co
  * Needs    D 128, at most ATTEND_PAIRS pairs, ATTEND_VECTORS vectors and ATTEND_PARTS parts; R at
  *          least a tile
  * Moves    the sums and each visible ring row once
- * Why      It is a chain of short steps: the other blocks' shared memory is nearer than a launch. */
+ * Why      It is a chain of short steps: the other blocks' shared memory is nearer than a launch.
+ */
 __global__ void __launch_bounds__(ATTEND_THREADS)
     draft_attend_kernel(const __grid_constant__ attend_params p)
 {
@@ -309,8 +311,7 @@ __global__ void __launch_bounds__(ATTEND_THREADS)
     x.n = div_up(x.p - x.from, static_cast<int>(OPS_BLOCK));
     for (int turn = 0; turn < p.n_turns; turn++) {
         int part = (turn * ATTEND_GROUPS + group) * ATTEND_BLOCKS + rank;
-        if (part < x.n)
-            attend_fetch(s.tile[turn][group], a, x, part, int64_t(slot) * a.G + g);
+        if (part < x.n) attend_fetch(s.tile[turn][group], a, x, part, int64_t(slot) * a.G + g);
         if (part == x.n) attend_clear(s.tile[turn][group], a.B);
     }
     copy_async_commit();
@@ -361,9 +362,8 @@ static bool attend_is_few(const cuda_backend *cb, const draft_attend_args *a)
     if (t->window > 0 && t->window < context) context = t->window;
     int n_splits = div_up(context, static_cast<int>(OPS_BLOCK));
     if (cb->sm != 90 || t->L != 1 || t->D != ATTEND_D || t->H % t->G || t->ring.R < OPS_BLOCK ||
-        t->B * (t->H / t->G) > ATTEND_PAIRS ||
-        t->B * (t->H / t->G + 2) > ATTEND_VECTORS || n_splits >= ATTEND_PARTS ||
-        draft_splits(cb, t) != n_splits || a->prep.M != M)
+        t->B * (t->H / t->G) > ATTEND_PAIRS || t->B * (t->H / t->G + 2) > ATTEND_VECTORS ||
+        n_splits >= ATTEND_PARTS || draft_splits(cb, t) != n_splits || a->prep.M != M)
         return false;
     pick_tile tile = cuda_pick_tile(cb->sm, linear_weight_bits(a->q), M);
     int64_t n_tiles = 0, sums = 0;

@@ -52,7 +52,8 @@ template <int NORM, int BRICKS> struct enter_shared {
     union {
         float rows[ENTER_OWN][S::E_MAX]; /* h whose norm this block makes; behind it: */
         struct {
-            uint8_t x[BRICKS * ENTER_ROWS * TILE_X_ROW_BYTES]; /* the slice normed, as mma reads it */
+            uint8_t
+                x[BRICKS * ENTER_ROWS * TILE_X_ROW_BYTES]; /* the slice normed, as mma reads it */
             float4 part[ENTER_SLICES_MAX - 1][ENTER_WARPS][32];
         };
     };
@@ -204,7 +205,8 @@ __global__ void __launch_bounds__(ENTER_THREADS)
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, rank = cluster_rank();
     int cluster = blockIdx.x / p.slices, group = cluster * ENTER_GROUPS;
     int first = rank * p.slice_bricks, n = min(p.slice_bricks, p.n_bricks - first);
-    int row_bytes = n * PICK_BRICK_K * 4, meet = group / (p.slice_bricks * PICK_BRICK_K / ENTER_GROUP);
+    int row_bytes = n * PICK_BRICK_K * 4,
+        meet = group / (p.slice_bricks * PICK_BRICK_K / ENTER_GROUP);
     if (threadIdx.x == 0) {
         cluster_expect(&s.has_weights, ENTER_WARPS * n * BRICK + row_bytes);
         int n_own = (rank < p.M) + (rank + p.slices < p.M);
