@@ -337,7 +337,7 @@ __global__ void __launch_bounds__(ATTEND_THREADS)
     uint32_t y = 0;
     if (pair < n_q) y = attend_merge(s, x, pair, column);
     __syncwarp();
-    cluster_arrive_only();
+    cluster_arrive(); /* behind those reads, but not behind this write */
     int64_t row = int64_t(l) * a.B + pair / n_heads;
     bf16 *to = a.out + (row * a.H + g * n_heads + pair % n_heads) * ATTEND_D + column;
     if (pair < n_q) *reinterpret_cast<uint32_t *>(to) = y;
