@@ -319,14 +319,13 @@ typedef struct {
 /* The way into a sublayer that a convolution wraps (model-spec E3): x = rmsnorm(h; norm),
  * delta = x kernel^T, y = side 0 of the convolution of x. */
 typedef struct {
-    dev_buf h;                 /* f32 [L*B, E] */
-    dev_buf norm;              /* f32 [E] */
-    const dev_weight *kernel;  /* [4 E/group, E] */
-    dev_buf base;              /* f32 [2, 2, E] */
-    dev_buf x;                 /* act [L*B, E] out */
-    dev_buf delta;             /* act [L*B, 2, 2, E/group] out */
-    dev_buf y;                 /* act [L*B, E] out */
-    const dev_weight *next[3]; /* may be read soon, for who can fetch ahead; NULL from some on */
+    dev_buf h;                /* f32 [L*B, E] */
+    dev_buf norm;             /* f32 [E] */
+    const dev_weight *kernel; /* [4 E/group, E] */
+    dev_buf base;             /* f32 [2, 2, E] */
+    dev_buf x;                /* act [L*B, E] out */
+    dev_buf delta;            /* act [L*B, 2, 2, E/group] out */
+    dev_buf y;                /* act [L*B, E] out */
     float eps;
     int L, B, E, group;
 } draft_enter_args;

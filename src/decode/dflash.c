@@ -270,9 +270,8 @@ status draft_context(draft *d, dev_buf taps, const ops_rows *rows, dev_buf n_com
     return ERR_OK;
 }
 
-/* Norm and side 0 of a convolution wrap: the sublayer's input (E3). next: what reads it. */
-static status enter_wrap(draft *d, dev_buf norm, const draft_conv_weights *c, int L,
-                         const dev_weight *const next[3], dev_buf *input)
+/* Norm and side 0 of a convolution wrap: the sublayer's input (E3). */
+static status enter_wrap(draft *d, dev_buf norm, const draft_conv_weights *c, int L, dev_buf *input)
 {
     *input = d->arch.is_v2 ? d->u : d->x;
     if (!d->arch.is_v2) return normalise(d, d->h, norm, d->x, L * d->arch.block);
@@ -283,7 +282,6 @@ static status enter_wrap(draft *d, dev_buf norm, const draft_conv_weights *c, in
                                                               .x = d->x,
                                                               .delta = d->delta,
                                                               .y = d->u,
-                                                              .next = {next[0], next[1], next[2]},
                                                               .eps = d->arch.rms_eps,
                                                               .L = L,
                                                               .B = d->arch.block,
@@ -343,8 +341,7 @@ static status run_attention(draft *d, const draft_layer *w, int layer, const dra
                  .window = a->layer_is_sliding[layer] ? a->window : 0,
                  .is_causal = a->layer_is_causal[layer]},
     };
-    const dev_weight *next[3] = {&w->q, &w->k, &w->v};
-    TRY(enter_wrap(d, w->in_norm, &w->attn_conv, r->L, next, &attend.x));
+    TRY(enter_wrap(d, w->in_norm, &w->attn_conv, r->L, &attend.x));
     TRY(d->be->ops->draft_attend(d->be, &attend));
     return leave_wrap(d, &w->attn_conv, r->L, d->o, &w->o);
 }
@@ -353,8 +350,7 @@ static status run_mlp(draft *d, const draft_layer *w, int L)
 {
     int M = L * d->arch.block;
     dev_buf input;
-    const dev_weight *next[3] = {&w->gate, &w->up, NULL};
-    TRY(enter_wrap(d, w->post_norm, &w->mlp_conv, L, next, &input));
+    TRY(enter_wrap(d, w->post_norm, &w->mlp_conv, L, &input));
     TRY(d->be->ops->linear_swiglu(
         d->be,
         &(linear_swiglu_args){.x = input, .gate = &w->gate, .up = &w->up, .y = d->f, .T = M}));

@@ -277,8 +277,8 @@ __device__ static inline uint32_t attend_merge(attend_shared &s, const attend_co
 __global__ void __launch_bounds__(ATTEND_THREADS)
     draft_attend_kernel(const __grid_constant__ attend_params p)
 {
-    extern __shared__ __align__(128) char shared[];
-    attend_shared &s = *reinterpret_cast<attend_shared *>(shared);
+    extern __shared__ __align__(128) char attend_bytes[];
+    attend_shared &s = *reinterpret_cast<attend_shared *>(attend_bytes);
     launch_next();
     cluster_arrive_only();
     const draft_attn_params &a = p.a;

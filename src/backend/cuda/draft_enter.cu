@@ -20,9 +20,6 @@ enum {
     ENTER_OWN = 2, /* rows whose norm a block makes */
     ENTER_SLICES_MIN = ENTER_ROWS / ENTER_OWN,
     ENTER_SLICES_MAX = 8, /* blocks of a cluster */
-    /* Of what reads y, fetched meanwhile: memory has little else to do from the launch in front of
-     * this one to the one behind it. */
-    ENTER_AHEAD_BYTES = 20 << 20,
 };
 
 /* NORM: threads of rmsnorm_kernel for these rows; BRICKS of a slice, all of them under way at once;
@@ -40,7 +37,6 @@ typedef struct {
     bf16 *x, *delta, *y;
     float times, eps;
     int M, B, E, n_groups, n_bricks, slice_bricks, slices;
-    ahead_spans ahead;
 } enter_params;
 
 template <int NORM, int BRICKS> struct enter_shared {
@@ -230,7 +226,6 @@ __global__ void __launch_bounds__(ENTER_THREADS)
     int64_t at = int64_t(cluster) * ENTER_CHANNELS + channel;
     float4 base[2] = {*reinterpret_cast<const float4 *>(p.base + at),
                       *reinterpret_cast<const float4 *>(p.base + p.E + at)};
-    ahead_fetch(p.ahead);
     launch_wait();
     if (lane == 0) {
         int own = rank + warp * p.slices;
@@ -317,21 +312,6 @@ static bool enter_is_few(const cuda_backend *cb, const draft_enter_args *a, pick
            vec_is_whole(a->x) && vec_is_whole(a->y);
 }
 
-/* The beginnings of what the blocks of the op behind read. */
-static ahead_spans enter_ahead(const draft_enter_args *a)
-{
-    ahead_spans s = {};
-    for (const dev_weight *w : a->next) {
-        if (!w || (w->type != DTYPE_AFFINE && w->type != DTYPE_BF16)) continue;
-        pick_split split = cuda_pick_split(w->N, w->K, false);
-        int64_t brick = dequant_brick_bytes(linear_weight_bits(w), w->group == 32);
-        ahead_add(&s, w->data.ptr, split.n_bricks * brick, div_up<int64_t>(w->N, PICK_BRICK_N),
-                  split.slices, split.slice_bricks * brick);
-    }
-    ahead_fit(&s, ENTER_AHEAD_BYTES);
-    return s;
-}
-
 static status own_norm(backend *b, const rmsnorm_args *a)
 {
     return norm_run(cuda_of(b), a);
@@ -359,7 +339,6 @@ extern "C" status cuda_draft_enter(backend *b, const draft_enter_args *a)
     p.times = ldexpf(1.0f, w->layout);
     p.eps = a->eps;
     p.M = a->L * a->B, p.B = a->B, p.E = a->E, p.n_groups = a->E / ENTER_GROUP;
-    p.ahead = enter_ahead(a);
     p.n_bricks = split.n_bricks, p.slice_bricks = split.slice_bricks, p.slices = split.slices;
     return is_large ? enter_launch<512, 16>(cb, p) : enter_launch<256, 8>(cb, p);
 }
