@@ -373,8 +373,8 @@ status draft_propose(draft *d, const model *target, const draft_request *r)
         TRY(run_attention(d, &d->layers[i], i, r));
         TRY(run_mlp(d, &d->layers[i], r->L));
     }
-    dev_buf last = dev_buf_at(d->h,
-                              (int64_t)a->E * 4); /* rows 1 .. W of one block stand together */
+    /* Rows 1 .. W of one block stand together: row_index says no more than that. */
+    dev_buf last = dev_buf_at(d->h, (int64_t)a->E * 4);
     if (r->L > 1) {
         last = d->fh;
         TRY(op->gather_rows(

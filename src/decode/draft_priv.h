@@ -65,7 +65,7 @@ typedef struct {
     dev_buf lane_row;   /* i32 [L+1] of the verify rows */
     dev_buf block_ids;  /* i32 [L*B] anchor, then mask ids */
     dev_buf block_pos;  /* i32 [L*B] */
-    dev_buf row_index;  /* i32 [L*W] rows 1..W of each block */
+    dev_buf row_index;  /* i32 [L*W] rows 1..W of each block; not read for L 1 */
     sample_lanes lanes;
     dev_buf proposals;  /* i32 [L, W] out */
     dev_buf verify_ids; /* i32 [T] out */

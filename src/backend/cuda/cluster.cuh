@@ -133,15 +133,4 @@ __device__ static inline void cluster_send_four(float4 *at, int block, float4 v)
 #endif
 }
 
-/* v to the word of block `block` of the cluster that lies where `at` lies in this one. */
-__device__ static inline void cluster_send(float *at, int block, float v)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    uint32_t to = cluster_address(at, block);
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
-#else
-    (void)at, (void)block, (void)v;
-#endif
-}
-
 #endif

@@ -42,7 +42,7 @@ typedef struct {
     char k[attend_shape::TILE], v[attend_shape::TILE];
 } attend_tile;
 
-struct attend_shared {
+struct alignas(16) attend_shared {
     float2 ms[ATTEND_TURNS][ATTEND_GROUPS][ATTEND_PAIRS]; /* (max, sum) */
     char q[ATTEND_PAIRS * attend_shape::Q_STRIDE];
     union {
@@ -193,7 +193,7 @@ __device__ static inline void attend_part(attend_shared &s, const attend_params 
     draft_span span = {x.p, 0, 0, part == x.n};
     if (part < x.n) {
         span.begin = x.from + part * OPS_BLOCK;
-        span.end = min(span.begin + +OPS_BLOCK, x.p);
+        span.end = min(span.begin + OPS_BLOCK, x.p);
     } else if (part == x.n) {
         span.end = p.a.B;
     }

@@ -23,8 +23,8 @@ typedef struct {
     bool is_causal;
 } draft_attn_params;
 
-/* draft_attn.cu: spans of a lane's context (0: the scratch is too small), and the params of a call,
- * without scratch. */
+/* draft_attn.cu: spans of a lane's context (below 1: the scratch is too small), and the params of a
+ * call, without scratch. */
 int draft_splits(const cuda_backend *cb, const draft_attn_args *a);
 draft_attn_params draft_attn_params_of(const draft_attn_args *a);
 
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(DRAFT_THREADS) draft_attn_kernel(draft_attn_pa
 /* ---- the reduction ------------------------------------------------------------------------- */
 
 /* Weights of a head's parts, by lane: part lane of the context and part lane + 32; the block's
- * part last. Returns how many context parts there are. */
+ * part last. */
 typedef struct {
     int n;             /* context parts */
     float w[2], block; /* 2^(max - common max) */

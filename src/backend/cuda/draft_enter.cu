@@ -45,6 +45,9 @@ template <int NORM, int BRICKS> struct enter_shared {
     uint8_t bricks[ENTER_WARPS][BRICKS * BRICK]; /* a warp's, as they lie in memory */
     float w[S::CHANNELS];
     float h[ENTER_ROWS][S::CHANNELS]; /* this block's slice of all rows */
+    /* Another block's sums come in the place of this one's rows only when it has all rows' factors,
+     * of which this block, as each, has made one behind its reads of them. */
+    static_assert(ENTER_SLICES_MAX <= ENTER_ROWS, "each block makes a factor");
     union {
         float rows[ENTER_OWN][S::E_MAX]; /* h whose norm this block makes; behind it: */
         struct {
@@ -189,7 +192,8 @@ __device__ static inline void enter_store(enter_shared<NORM, BRICKS> &s, const e
  *          block a warp for a side and tap. The block whose slice has the cluster's channels adds
  *          the slices up and convolves
  * Needs    weights of 4 bits in groups of 64; groups of 16 channels
- * Moves    each weight once, before the kernel in front is over; h once for each cluster */
+ * Moves    each weight once, before the kernel in front is over; h twice for each cluster: rows for
+ *          their norms, slices for the products */
 template <int NORM, int BRICKS>
 __global__ void __launch_bounds__(ENTER_THREADS)
     draft_enter_kernel(const __grid_constant__ enter_params p)

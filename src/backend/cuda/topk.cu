@@ -112,7 +112,7 @@ template <int N> __device__ static inline ranked topk_block(ranked (&v)[N], int 
     }
     __syncthreads();
     if (n_few > TOPK_FEW) return topk_of_warps(topk_warp(v, k), k, few);
-    /* Each takes the place that as many are better as. */
+    /* Each one's place is the number of those that are better. */
     if (threadIdx.x < n_few) {
         ranked mine = few[threadIdx.x];
         int place = 0;
