@@ -316,11 +316,3 @@ void option_print_help(const option_row *rows, const char *usage)
     }
     printf("  --help%*sthis text\n", HELP_COLUMN - 8, "");
 }
-
-int option_fail(const char *program, const char *command, const err *e)
-{
-    char text[512];
-    err_format(e, text, sizeof text);
-    fprintf(stderr, "%s %s: %s\n", program, command, text);
-    return e->code == ERR_INVALID && strncmp(e->where, "--", 2) == 0 ? 2 : 1;
-}

@@ -36,10 +36,6 @@ status option_parse(const option_row *rows, int argc, char **argv, const char **
                     int *n_rest, bool *wants_help, err *e);
 void option_print_help(const option_row *rows, const char *usage);
 
-/* Print "PROGRAM COMMAND: where: msg" to standard error and return the exit status: 2 where the
- * error is INVALID at a flag that option_parse could not judge, else 1. */
-int option_fail(const char *program, const char *command, const err *e);
-
 /* The environment variable RIPTIDE_<NAME> (or `name` itself when `is_plain`), or NULL. */
 const char *option_env(const char *name, bool is_plain);
 

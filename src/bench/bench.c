@@ -45,7 +45,10 @@ int bench_parse(const option_row *rows, const char *usage, int argc, char **argv
 
 int bench_fail(const char *command, const err *e)
 {
-    return option_fail("riptide bench", command, e);
+    char text[512];
+    err_format(e, text, sizeof text);
+    fprintf(stderr, "riptide bench %s: %s\n", command, text);
+    return 1;
 }
 
 status bench_print_record(buf *record, err *e)

@@ -17,7 +17,7 @@ int bench_score(int argc, char **argv);
 
 /* Parse flags only. Returns -1 to go on, else the exit status (help: 0, wrong flag: 2). */
 int bench_parse(const option_row *rows, const char *usage, int argc, char **argv);
-/* option_fail of this program. */
+/* Print the error to standard error; returns 1. */
 int bench_fail(const char *command, const err *e);
 /* Print a --json record to standard output and give its memory back.
  *

@@ -21,7 +21,10 @@ int command_parse(const option_row *rows, const char *usage, int argc, char **ar
 
 int command_fail(const char *command, const err *e)
 {
-    return option_fail("riptide", command, e);
+    char text[512];
+    err_format(e, text, sizeof text);
+    fprintf(stderr, "riptide %s: %s\n", command, text);
+    return 1;
 }
 
 int command_print(const char *command, const buf *b)

@@ -22,7 +22,7 @@ int command_convert(int argc, char **argv);
 /* Parse with help: returns -1 to go on, else the exit status to leave with. */
 int command_parse(const option_row *rows, const char *usage, int argc, char **argv);
 
-/* option_fail of this program. */
+/* Print "riptide COMMAND: where: msg" and return 1. */
 int command_fail(const char *command, const err *e);
 
 /* Write all of b to standard output; returns the exit status. */

@@ -15,7 +15,10 @@
 
 static int fail(const char *command, const err *e)
 {
-    return option_fail("riptide", command, e);
+    char text[512];
+    err_format(e, text, sizeof text);
+    fprintf(stderr, "riptide %s: %s\n", command, text);
+    return 1;
 }
 
 /* --- a word now and then while the model is being opened

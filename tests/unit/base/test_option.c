@@ -131,17 +131,6 @@ TEST(errors_name_the_flag_and_what_is_wanted)
     check_error(PARSE("--port"), "--port", "needs a value");
 }
 
-TEST(a_wrong_flag_has_a_status_of_its_own)
-{
-    err e = {0};
-    err_set(&e, ERR_INVALID, "--draft-rows", -1, "\"x\": want auto or 0 to 15");
-    assert_int_equal(option_fail("riptide", "serve", &e), 2);
-    err_set(&e, ERR_IO, "--draft-rows", -1, "no file");
-    assert_int_equal(option_fail("riptide", "serve", &e), 1);
-    err_set(&e, ERR_INVALID, "model.json", 7, "no object");
-    assert_int_equal(option_fail("riptide", "serve", &e), 1);
-}
-
 TEST(an_error_leaves_every_target_as_it_was)
 {
     CHECK_STATUS(PARSE("--port", "9000", "--verbose", "a", "--seed", "x"), ERR_INVALID);
