@@ -120,6 +120,21 @@ __device__ static inline int cluster_rank()
     return static_cast<int>(rank);
 }
 
+/* Two words of block `block` of the cluster that lie where `at` lies in this one. */
+__device__ static inline float2 cluster_read_two(const void *at, int block)
+{
+    float2 v = {};
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(v.x), "=f"(v.y)
+                 : "r"(cluster_address(at, block))
+                 : "memory");
+#else
+    (void)at, (void)block;
+#endif
+    return v;
+}
+
 /* v to the words of block `block` of the cluster that lie where `at` lies in this one. */
 __device__ static inline void cluster_send_four(float4 *at, int block, float4 v)
 {

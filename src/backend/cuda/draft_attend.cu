@@ -67,21 +67,6 @@ __device__ static inline attend_place attend_place_of(int part)
     return {part % ATTEND_BLOCKS, part / ATTEND_BLOCKS % ATTEND_GROUPS, part / ATTEND_AT_ONCE};
 }
 
-/* Eight bytes of block `block` of the cluster that lie where `at` lies in this one. */
-__device__ static inline float2 attend_read(const void *at, int block)
-{
-    float2 v = {};
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
-                 : "=f"(v.x), "=f"(v.y)
-                 : "r"(cluster_address(at, block))
-                 : "memory");
-#else
-    (void)at, (void)block;
-#endif
-    return v;
-}
-
 /* Start copying a part of the context, by its group; rows behind its end become zeros. */
 __device__ static inline void attend_fetch(attend_tile &t, const draft_attn_params &a,
                                            const attend_context &x, int part, int64_t head)
@@ -135,28 +120,11 @@ __device__ static inline attend_vector attend_vector_of(const draft_attn_params 
     return v;
 }
 
-/* The lane's four values of a vector, of all slices. */
-typedef struct {
-    float4 part[PICK_SLICES_MAX];
-} attend_slices;
-
-__device__ static inline void attend_ask(attend_slices &x, const float *from, int step, int slices)
+/* The lane's four values of a vector: all slices added in order and rounded. */
+__device__ static inline void attend_sum(const float4 (&part)[WAITING_SLICES], int slices,
+                                         float times, float *y)
 {
-#pragma unroll
-    for (int j = 0; j < PICK_SLICES_MAX; j++) {
-        if (j < slices) x.part[j] = waiting_four(from + j * step);
-    }
-}
-
-/* Added in order and rounded. */
-__device__ static inline void attend_sum(const attend_slices &x, int slices, float times, float *y)
-{
-    float4 sum = x.part[0];
-#pragma unroll
-    for (int j = 1; j < PICK_SLICES_MAX; j++) {
-        float4 v = x.part[j];
-        if (j < slices) sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-    }
+    float4 sum = waiting_add_slices(part, slices);
     uint32_t lo = pack_bf16(sum.x * times, sum.y * times);
     uint32_t hi = pack_bf16(sum.z * times, sum.w * times);
     float4 r = {bf16_low(lo), bf16_high(lo), bf16_low(hi), bf16_high(hi)};
@@ -231,7 +199,7 @@ __device__ static inline void attend_part(attend_shared &s, const attend_params 
 __device__ static inline float2 attend_ms(attend_shared &s, int part, int pair)
 {
     attend_place at = attend_place_of(part);
-    return attend_read(&s.ms[at.turn][at.group][pair], at.block);
+    return cluster_read_two(&s.ms[at.turn][at.group][pair], at.block);
 }
 
 /* draft_reduce_head for two columns of a pair. */
@@ -245,18 +213,18 @@ __device__ static inline uint32_t attend_merge(attend_shared &s, const attend_co
         part[i] = make_float2(-INFINITY, 0.0f);
         if (lane + 32 * i < x.n) part[i] = attend_ms(s, lane + 32 * i, pair);
     }
-    draft_weights w = draft_weights_from(part, own, x.n);
+    draft_weights w = draft_weights_from(part, own);
     float2 y = {};
     int at = (pair * ATTEND_D + column) * 4;
 #pragma unroll 8
     for (int i = 0; i < x.n; i++) {
         float weight = __shfl_sync(WARP_ALL, i < 32 ? w.w[0] : w.w[1], i & 31);
         attend_place from = attend_place_of(i);
-        float2 v = attend_read(s.tile[from.turn][from.group].k + at, from.block);
+        float2 v = cluster_read_two(s.tile[from.turn][from.group].k + at, from.block);
         y.x = __fmaf_rn(v.x, weight, y.x), y.y = __fmaf_rn(v.y, weight, y.y);
     }
     attend_place from = attend_place_of(x.n);
-    float2 v = attend_read(s.tile[from.turn][from.group].k + at, from.block);
+    float2 v = cluster_read_two(s.tile[from.turn][from.group].k + at, from.block);
     y.x = __fmaf_rn(v.x, w.block, y.x) * w.inv_sum;
     y.y = __fmaf_rn(v.y, w.block, y.y) * w.inv_sum;
     return pack_bf16(y.x, y.y);
@@ -304,8 +272,11 @@ __global__ void __launch_bounds__(ATTEND_THREADS)
     attend_context x = {};
     x.p = a.anchor_pos[l];
     int slot = a.lane_slot[l], begin = a.ctx_begin[l];
-    attend_slices parts;
-    attend_ask(parts, from, step, slices);
+    float4 parts[WAITING_SLICES];
+#pragma unroll
+    for (int j = 0; j < WAITING_SLICES; j++) {
+        if (j < slices) parts[j] = waiting_four(from + j * step);
+    }
     if (turns) head_angles(head, cs, ATTEND_D / 2);
     x.from = draft_context_from(a, x.p, begin);
     x.n = div_up(x.p - x.from, static_cast<int>(OPS_BLOCK));

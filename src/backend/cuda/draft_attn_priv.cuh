@@ -226,17 +226,14 @@ __global__ void __launch_bounds__(DRAFT_THREADS) draft_attn_kernel(draft_attn_pa
 /* Weights of a head's parts, by lane: part lane of the context and part lane + 32; the block's
  * part last. */
 typedef struct {
-    int n;             /* context parts */
     float w[2], block; /* 2^(max - common max) */
     float inv_sum;
 } draft_weights;
 
 /* From (max, sum) of context parts lane and lane + 32 (none: (-inf, 0)) and of the block's. */
-__device__ static inline draft_weights draft_weights_from(const float2 (&part)[2], float2 own,
-                                                          int n)
+__device__ static inline draft_weights draft_weights_from(const float2 (&part)[2], float2 own)
 {
     draft_weights r;
-    r.n = n;
     float most = own.x;
 #pragma unroll
     for (int i = 0; i < 2; i++) most = fmaxf(most, part[i].x);
@@ -252,17 +249,22 @@ __device__ static inline draft_weights draft_weights_from(const float2 (&part)[2
     return r;
 }
 
-__device__ static inline draft_weights draft_weights_of(const draft_attn_params &a, int l,
+/* Parts of a lane's context. */
+__device__ static inline int draft_n_parts(const draft_attn_params &a, int l)
+{
+    int p = a.anchor_pos[l], n_ctx = p - draft_context_begin(a, l, p);
+    return n_ctx > 0 ? div_up(n_ctx, draft_split_len(n_ctx, a.n_splits)) : 0;
+}
+
+__device__ static inline draft_weights draft_weights_of(const draft_attn_params &a, int n,
                                                         const float2 *ms)
 {
-    int lane = threadIdx.x & 31, p = a.anchor_pos[l];
-    int n_ctx = p - draft_context_begin(a, l, p);
-    int n = n_ctx > 0 ? div_up(n_ctx, draft_split_len(n_ctx, a.n_splits)) : 0;
+    int lane = threadIdx.x & 31;
     float2 own = ms[a.n_splits], part[2];
 #pragma unroll
     for (int i = 0; i < 2; i++)
         part[i] = lane + 32 * i < n ? ms[lane + 32 * i] : make_float2(-INFINITY, 0.0f);
-    return draft_weights_from(part, own, n);
+    return draft_weights_from(part, own);
 }
 
 /* Sum of a head's parts for the lane's D / 32 columns, normalised. */
@@ -273,12 +275,13 @@ __device__ static inline void draft_reduce_head(const draft_attn_params &a, int6
     constexpr int N = D / 32;
     int64_t first = head * (a.n_splits + 1);
     int l = static_cast<int>(head / (static_cast<int64_t>(a.B) * a.H));
-    draft_weights w = draft_weights_of(a, l, a.part_ms + first);
+    int n = draft_n_parts(a, l);
+    draft_weights w = draft_weights_of(a, n, a.part_ms + first);
     const float *part = a.part + first * D + (threadIdx.x & 31) * N;
 #pragma unroll
     for (int i = 0; i < N; i++) y[i] = 0.0f;
 #pragma unroll 8
-    for (int s = 0; s < w.n; s++) {
+    for (int s = 0; s < n; s++) {
         float weight = __shfl_sync(WARP_ALL, s < 32 ? w.w[0] : w.w[1], s & 31);
 #pragma unroll
         for (int i = 0; i < N; i++) y[i] = __fmaf_rn(part[s * D + i], weight, y[i]);

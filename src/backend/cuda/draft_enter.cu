@@ -72,17 +72,6 @@ __device__ static inline void enter_copy(void *to, const void *from, int n_bytes
 #endif
 }
 
-/* A lane's share of a brick in shared memory. */
-__device__ static inline stream_brick<4, false> enter_brick(const uint8_t *brick)
-{
-    int lane = threadIdx.x & 31;
-    stream_brick<4, false> b;
-    uint4 v = *reinterpret_cast<const uint4 *>(brick + lane * 16);
-    b.codes.main[0] = v.x, b.codes.main[1] = v.y, b.codes.main[2] = v.z, b.codes.main[3] = v.w;
-    b.scale[0] = *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(4) + (lane >> 2) * 8);
-    return b;
-}
-
 /* Where channel i of a slice lies in row t of x. */
 __device__ static inline int enter_x_at(int t, int i)
 {
@@ -198,7 +187,7 @@ template <int NORM, int BRICKS>
 __global__ void __launch_bounds__(ENTER_THREADS)
     draft_enter_kernel(const __grid_constant__ enter_params p)
 {
-    constexpr int BRICK = dequant_brick_bytes(4, false);
+    constexpr int BRICK = enter_shared<NORM, BRICKS>::BRICK;
     extern __shared__ __align__(128) uint8_t shared[];
     enter_shared<NORM, BRICKS> &s = *reinterpret_cast<enter_shared<NORM, BRICKS> *>(shared);
     launch_next();
@@ -247,16 +236,16 @@ __global__ void __launch_bounds__(ENTER_THREADS)
     float acc[1][1][4] = {};
     constexpr int X_BRICK = ENTER_ROWS * TILE_X_ROW_BYTES;
     const uint8_t *bricks = s.bricks[warp];
-    stream_brick<4, false> w0 = enter_brick(bricks), w1;
+    stream_brick<4, false> w0 = stream_read<4, false>(bricks), w1;
     uint32_t b0[2][1][4], b1[2][1][4];
     stream_load_b<1>(b0, s.x);
     for (int j = 0; j < n; j += 2) { /* each a brick ahead */
-        w1 = enter_brick(bricks + (j + 1) * BRICK);
+        w1 = stream_read<4, false>(bricks + (j + 1) * BRICK);
         stream_load_b<1>(b1, s.x + (j + 1) * X_BRICK);
         stream_step<4, 1, false>(acc[0], w0, b0);
         if (j + 1 == n) break;
         int next = min(j + 2, BRICKS - 1);
-        w0 = enter_brick(bricks + next * BRICK);
+        w0 = stream_read<4, false>(bricks + next * BRICK);
         stream_load_b<1>(b0, s.x + next * X_BRICK);
         stream_step<4, 1, false>(acc[0], w1, b1);
     }

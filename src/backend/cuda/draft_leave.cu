@@ -23,17 +23,12 @@ typedef struct {
 /* Four values of u, all slices added in order. The first lies at `at`, the others `step` apart. */
 __device__ static inline float4 leave_sum(const leave_params &p, int at, int step)
 {
-    float4 part[PICK_SLICES_MAX];
+    float4 part[WAITING_SLICES];
 #pragma unroll
-    for (int j = 0; j < PICK_SLICES_MAX; j++) {
+    for (int j = 0; j < WAITING_SLICES; j++) {
         if (j < p.slices) part[j] = waiting_four(p.sums + (at + j * step));
     }
-    float4 sum = part[0];
-#pragma unroll
-    for (int j = 1; j < PICK_SLICES_MAX; j++) {
-        float4 v = part[j];
-        if (j < p.slices) sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-    }
+    float4 sum = waiting_add_slices(part, p.slices);
     return make_float4(sum.x * p.times, sum.y * p.times, sum.z * p.times, sum.w * p.times);
 }
 

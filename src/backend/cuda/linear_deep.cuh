@@ -123,13 +123,7 @@ template <int BITS, bool HAS_TWO>
 __device__ static inline void deep_load(deep_brick<BITS, HAS_TWO> &d, const uint8_t *brick,
                                         const uint8_t *rows_at)
 {
-    int lane = threadIdx.x & 31;
-    d.w.codes = dequant_load<BITS>(brick, lane);
-#pragma unroll
-    for (int h = 0; h < (HAS_TWO ? 2 : 1); h++) {
-        d.w.scale[h] = *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(BITS) +
-                                                        h * DEQUANT_SCALE_BYTES + (lane >> 2) * 8);
-    }
+    d.w = stream_read<BITS, HAS_TWO>(brick);
     stream_load_b<1>(d.b, rows_at);
 }
 

@@ -45,6 +45,21 @@ template <bool HAS_TWO> struct stream_brick<DEQUANT_BF16, HAS_TWO> {
     uint4 fragment[4];
 };
 
+/* The share of a brick that lies in shared memory. */
+template <int BITS, bool HAS_TWO>
+__device__ static inline stream_brick<BITS, HAS_TWO> stream_read(const uint8_t *brick)
+{
+    int lane = threadIdx.x & 31;
+    stream_brick<BITS, HAS_TWO> b;
+    b.codes = dequant_load<BITS>(brick, lane);
+#pragma unroll
+    for (int h = 0; h < (HAS_TWO ? 2 : 1); h++) {
+        b.scale[h] = *reinterpret_cast<const uint2 *>(brick + dequant_code_bytes(BITS) +
+                                                      h * DEQUANT_SCALE_BYTES + (lane >> 2) * 8);
+    }
+    return b;
+}
+
 /* Where a lane's share of a block's next brick lies. Bricks are whole numbers of bytes apart that
  * the compiler knows, so that the loads of a chunk need no arithmetic. */
 template <int BITS> struct stream_source {

@@ -66,6 +66,18 @@ __device__ static inline float4 waiting_fma(float w, float4 v, float4 sum)
                        fmaf(w, v.w, sum.w));
 }
 
+/* Four values of some slices, added in order. */
+__device__ static inline float4 waiting_add_slices(const float4 (&part)[WAITING_SLICES], int slices)
+{
+    float4 sum = part[0];
+#pragma unroll
+    for (int j = 1; j < WAITING_SLICES; j++) {
+        float4 v = part[j];
+        if (j < slices) sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+    }
+    return sum;
+}
+
 /* The experts' sum (moe_sum_kernel). */
 __device__ static inline float4 waiting_products(waiting_parts &p, const waiting_sums &s, int64_t t,
                                                  int64_t i)
