@@ -323,6 +323,49 @@ TEST(few_rows_have_the_bits_of_a_fold)
     fold->ops->close(fold);
 }
 
+/* Room for the partial sums of some rows, not of all. */
+static const backend_limits some = {.T = 64,
+                                    .L = 1,
+                                    .rows_per_lane = 1,
+                                    .E = 64,
+                                    .K = 64,
+                                    .N = 64,
+                                    .F = 64,
+                                    .V = 64,
+                                    .M = 1,
+                                    .H = 1,
+                                    .G = 1,
+                                    .D = 32,
+                                    .max_position = 64};
+
+/* 130 rows behind 8,690 positions: split in two or three parts, against the same folded. */
+TEST(rows_in_parts_have_the_bits_of_a_fold)
+{
+    enum { FIRST = 8690, ROWS = 130 };
+    static const struct {
+        kv_format f;
+        int H, G;
+    } shapes[] = {{KV_INT8, 24, 4}, {KV_BF16, 16, 2}, {KV_INT8, 15, 3}};
+    uint64_t seed = test_seed();
+    backend *parts = open_named("cuda", &some);
+    if (!parts) TEST_SKIP("no GPU");
+    backend *fold = open_named("cuda", &narrow);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        history h = history_new(shapes[i].f, shapes[i].H, shapes[i].G, FIRST + ROWS, seed + i);
+        device_cache a = cache_put(parts, &h), c = cache_put(fold, &h);
+        uint16_t *x = attend(parts, &h, &a, FIRST, ROWS), *y = attend(fold, &h, &c, FIRST, ROWS);
+        if (memcmp(x, y, (size_t)(ROWS * h.H * h.D) * 2) != 0)
+            fail_msg("H %d G %d format %d: other bits", h.H, h.G, (int)h.format);
+        free(x);
+        free(y);
+        cache_drop(parts, &a);
+        cache_drop(fold, &c);
+        history_free(&h);
+    }
+    parts->ops->close(parts);
+    fold->ops->close(fold);
+}
+
 /* 16 rows behind 40,000 positions, split, folded, and at the end of a prompt of 400; and against
  * double. */
 TEST(a_long_history_is_right_either_way)

@@ -5,13 +5,14 @@
 #include "backend/cuda/attn_wide.cuh"
 #include "backend/cuda/cuda_check.cuh"
 
-template <int D> static status attn_launch_merge(cuda_backend *cb, const attn_params &p)
+/* The merge of n_rows rows from p.first_head on. */
+template <int D> static status attn_launch_merge(cuda_backend *cb, const attn_params &p, int n_rows)
 {
     constexpr int COLUMNS = attn_merge_columns<D>;
     auto kernel = attn_merge_kernel<D>;
     CUDA_TRY(cb, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       ATTN_SPLIT_MAX * COLUMNS * 4));
-    CUDA_TRY(cb, launch_early(cb->sm == 90, kernel, dim3(p.T * p.H, D / COLUMNS),
+    CUDA_TRY(cb, launch_early(cb->sm == 90, kernel, dim3(n_rows * p.H, D / COLUMNS),
                               ATTN_MERGE_THREADS, p.n_segments * COLUMNS * 4, cb->stream, p));
     return CUDA_LAUNCHED(cb);
 }
@@ -30,20 +31,33 @@ static status attn_launch(cuda_backend *cb, const attn_params &p, const attn_pla
     kernel<<<grid, 32 * NW * MG, BYTES, cb->stream>>>(p);
     TRY(CUDA_LAUNCHED(cb));
     if (plan.is_folded) return ERR_OK;
-    return attn_launch_merge<D>(cb, p);
+    return attn_launch_merge<D>(cb, p, p.T);
 }
 
-/* Few rows on sm_90, split: `kernel` with its Shape for blocks of plan.few_pairs. */
+/* Few rows on sm_90, split: `kernel` with its Shape for blocks of plan.few_pairs, as many tiles at
+ * a time as scratch has room for. */
 template <typename Shape>
 static status attn_launch_few_as(cuda_backend *cb, const attn_params &p, const attn_plan &plan,
                                  void (*kernel)(attn_params))
 {
     CUDA_TRY(cb, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       Shape::BYTES));
-    dim3 grid(plan.n_tiles, p.G, plan.n_segments);
-    kernel<<<grid, Shape::THREADS, Shape::BYTES, cb->stream>>>(p);
-    TRY(CUDA_LAUNCHED(cb));
-    return attn_launch_merge<Shape::sizes::D>(cb, p);
+    for (int tile = 0; tile < plan.n_tiles; tile += plan.part_tiles) {
+        int n = min(plan.n_tiles - tile, plan.part_tiles);
+        int row = tile * plan.few_pairs / p.R;
+        bool is_last = tile + n == plan.n_tiles;
+        int end = is_last ? p.T : (tile + n) * plan.few_pairs / p.R;
+        attn_params own = p;
+        own.first_tile = tile;
+        own.first_head = row * p.H;
+        int64_t skipped = static_cast<int64_t>(own.first_head) * p.n_segments;
+        own.part -= skipped * Shape::sizes::D;
+        own.part_ms -= skipped;
+        kernel<<<dim3(n, p.G, plan.n_segments), Shape::THREADS, Shape::BYTES, cb->stream>>>(own);
+        TRY(CUDA_LAUNCHED(cb));
+        TRY(attn_launch_merge<Shape::sizes::D>(cb, own, end - row));
+    }
+    return ERR_OK;
 }
 
 template <kv_format F>
@@ -130,15 +144,16 @@ extern "C" status cuda_attn(backend *b, const attn_args *a)
     p.lane_slot = buf_of<int32_t>(r->lane_slot);
     p.table = buf_of<int32_t>(r->table);
     p.out = buf_of<bf16>(a->out);
+    p.T = r->T, p.L = r->L, p.H = a->H, p.G = a->G;
+    attn_params_set_R(&p);
     if (!plan.is_folded) {
         p.part = scratch_at<float>(cb, 0);
-        int64_t n_cells = (int64_t)r->T * a->H * plan.n_segments;
+        int rows = plan.part_tiles < plan.n_tiles ? plan.part_tiles * plan.few_pairs / p.R : r->T;
+        int64_t n_cells = (int64_t)rows * a->H * plan.n_segments;
         p.part_ms = scratch_at<float2>(cb, scratch_round(n_cells * a->D * 4));
     }
     p.c = a->scale * ATTN_LOG2E;
     p.unit = a->kv.format == KV_INT8 ? 1.0f / ATTN_INT8_UNIT : 1.0f;
-    p.T = r->T, p.L = r->L, p.H = a->H, p.G = a->G;
-    attn_params_set_R(&p);
     p.table_stride = r->table_stride;
     p.n_segments = plan.n_segments;
     p.has_gate = a->has_gate;

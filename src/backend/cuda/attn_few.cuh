@@ -45,7 +45,7 @@ __device__ static inline int attn_few_row_of(const attn_params &p, int pair)
     return p.R == 1 ? pair : static_cast<int>(__umulhi(pair, p.over_R));
 }
 
-/* Grid (tiles of N pairs, G, segments), the last segment first. */
+/* Grid (tiles of N pairs from first_tile on, G, segments), the last segment first. */
 __device__ static inline attn_few_task attn_few_open(const attn_params &p, int N)
 {
     attn_few_task t;
@@ -55,7 +55,7 @@ __device__ static inline attn_few_task attn_few_open(const attn_params &p, int N
     t.tile = attn_segment_begin(t.segment) / OPS_BLOCK;
     t.n_tiles = t.block = 0;
     int slots = lane < p.L ? p.lane_slot[lane] : 0; /* asked for before it is known whose */
-    t.at = attn_find(p.lane_row, p.L, p.R, N, blockIdx.x);
+    t.at = attn_find(p.lane_row, p.L, p.R, N, p.first_tile + blockIdx.x);
     if (t.at.lane < 0) return t;
     int64_t slot = __shfl_sync(WARP_ALL, slots, t.at.lane & 31);
     if (t.at.lane >= 32) slot = p.lane_slot[t.at.lane];

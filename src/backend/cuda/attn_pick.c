@@ -35,6 +35,14 @@ static int pick_few(int64_t pairs, int64_t lane_pairs, int L, int64_t blocks)
     return sizes[i];
 }
 
+/* Tiles of ATTN_TILE_ROWS pairs, R a row, that are 32 or 64 whole rows or more of them, and whose
+ * partial results have room: 0 when not even the fewest do. */
+static int64_t tiles_that_fit(int G, int R, int n_segments, int D, int64_t scratch_bytes)
+{
+    int64_t step = R % 2 ? R : R / 2;
+    return scratch_bytes / attn_split_bytes(step * ATTN_TILE_ROWS * G, n_segments, D) * step;
+}
+
 attn_plan attn_pick(int T, int L, int max_rows, int64_t max_len, int G, int R, int D, bool has_wide,
                     int64_t scratch_bytes)
 {
@@ -44,7 +52,10 @@ attn_plan attn_pick(int T, int L, int max_rows, int64_t max_len, int G, int R, i
     bool fits = p.n_segments <= ATTN_SPLIT_MAX &&
                 attn_split_bytes(pairs * G, p.n_segments, D) <= scratch_bytes;
     bool is_full = lane_pairs >= ATTN_TILE_ROWS && pairs / ATTN_TILE_ROWS * G >= FULL_BLOCKS;
-    p.is_folded = !fits || is_full;
+    /* Folded, so few rows leave most processors idle: a few launches that do not are faster. */
+    if (has_wide && L == 1 && !fits && !is_full && p.n_segments <= ATTN_SPLIT_MAX)
+        p.part_tiles = (int)tiles_that_fit(G, R, p.n_segments, D, scratch_bytes);
+    p.is_folded = is_full || (!fits && p.part_tiles == 0);
     p.m_tiles = lane_pairs > 48 ? 4 : (int)((lane_pairs + 15) / 16);
     if (p.m_tiles < 1) p.m_tiles = 1;
     if (p.is_folded) {
@@ -57,10 +68,10 @@ attn_plan attn_pick(int T, int L, int max_rows, int64_t max_len, int G, int R, i
         p.m_tiles = 1;
     }
     if (!p.is_folded && has_wide) {
-        p.few_pairs = pick_few(pairs, lane_pairs, L, (int64_t)G * p.n_segments);
-        p.n_tiles = (int)count_tiles(pairs, lane_pairs, L, p.few_pairs);
-        return p;
+        p.few_pairs = p.part_tiles ? ATTN_TILE_ROWS
+                                   : pick_few(pairs, lane_pairs, L, (int64_t)G * p.n_segments);
     }
-    p.n_tiles = (int)count_tiles(pairs, lane_pairs, L, 16 * p.m_tiles);
+    p.n_tiles = (int)count_tiles(pairs, lane_pairs, L, p.few_pairs ? p.few_pairs : 16 * p.m_tiles);
+    if (!p.part_tiles) p.part_tiles = p.n_tiles;
     return p;
 }

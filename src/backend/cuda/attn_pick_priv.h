@@ -60,6 +60,8 @@ typedef struct {
     int m_tiles;    /* m16 tiles of a block: 1 to 4, folded 2, 4, or 8: attn_wide.cuh */
     int few_pairs;  /* split: pairs of a block of attn_few.cuh, 8, 16, 32, 48 or 64; else 0 */
     int n_tiles;    /* upper bound of tiles over all lanes */
+    int part_tiles; /* split: tiles of one launch. Fewer than n_tiles where scratch has no room for
+                       all, of whole rows of the only lane, but for the last */
     int n_segments; /* segments below max_len */
 } attn_plan;
 

@@ -21,6 +21,9 @@ typedef struct {
     int T, L, H, G, table_stride, n_segments;
     int R;           /* H / G */
     uint32_t over_R; /* 2^32 / R, rounded up: pair / R is its high product with pair. R > 1 */
+    /* A part of a split run: the tile of block 0 of attn_few.cuh's kernels, and the (row, head) of
+     * block 0 of their merge. Else 0. */
+    int first_tile, first_head;
     bool has_gate;
 } attn_params;
 
@@ -428,7 +431,7 @@ __device__ static inline void attn_merge_factors(float4 *factors, const float2 *
 /* attn_merge_kernel: merge a pair's segments and finish its row.
  *
  * Does     the fold of attn_fold() over partial results, then gate and rounding
- * Grid     (T H, D / columns) blocks of 128 threads
+ * Grid     (T H from first_head on, D / columns) blocks of 128 threads
  * Shared   partial sums of the block's columns, all segments
  * Needs    at most ATTN_SPLIT_MAX segments
  * Moves    reads 4 D bytes a segment, writes 2 D
@@ -443,7 +446,7 @@ template <int D> __global__ void __launch_bounds__(128) attn_merge_kernel(attn_p
     extern __shared__ __align__(16) float parts[];
     __shared__ float4 factors[ATTN_SPLIT_MAX];
     launch_next();
-    int64_t head = blockIdx.x, t = head / p.H;
+    int64_t head = p.first_head + blockIdx.x, t = head / p.H;
     int column = blockIdx.y * COLUMNS, d = column + threadIdx.x;
     bool is_on = p.row_lane[t] >= 0;
     int n = is_on ? attn_segment_of(p.row_pos[t]) + 1 : 0;

@@ -73,6 +73,32 @@ TEST(few_rows_take_blocks_that_hold_them)
     assert_int_equal(attn_pick(2048, 1, 2048, 32768, 4, 6, 256, true, PLENTY).few_pairs, 0);
 }
 
+TEST(rows_whose_sums_have_no_room_are_split_a_part_at_a_time)
+{
+    const int64_t scratch = 190 << 20;
+    for (int T = 40; T < 600; T += 7) {
+        for (int G = 1; G <= 8; G *= 2) {
+            for (int R = 1; R <= 8; R++) {
+                attn_plan p = attn_pick(T, 1, T, 65536, G, R, 256, true, scratch);
+                int n_tiles = (T * R + p.few_pairs - 1) / (p.few_pairs ? p.few_pairs : 1);
+                if (p.is_folded || p.part_tiles == p.n_tiles) continue;
+                assert_int_equal(p.few_pairs, 64);
+                assert_int_equal(p.n_tiles, n_tiles);
+                assert_true(p.part_tiles > 0 && p.part_tiles < n_tiles);
+                assert_int_equal(p.part_tiles * 64 % R, 0); /* whole rows */
+                assert_true(attn_split_bytes(p.part_tiles * 64 * G, p.n_segments, 256) <= scratch);
+            }
+        }
+    }
+    attn_plan p = attn_pick(200, 1, 200, 32768, 4, 6, 256, true, scratch);
+    assert_false(p.is_folded);
+    assert_int_equal(p.part_tiles, 6); /* 64 rows */
+    assert_true(attn_pick(200, 1, 200, 32768, 4, 6, 256, false, scratch).is_folded);
+    assert_true(attn_pick(200, 2, 100, 32768, 4, 6, 256, true, scratch).is_folded);
+    assert_true(attn_pick(200, 1, 200, 32768, 4, 6, 256, true, 1 << 20).is_folded);
+    assert_true(attn_pick(400, 1, 400, 32768, 4, 6, 256, true, scratch).is_folded);
+}
+
 TEST(short_histories_take_narrow_blocks)
 {
     attn_plan near = attn_pick(8, 1, 8, 2048, 4, 6, 256, true, PLENTY);
