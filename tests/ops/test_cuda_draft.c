@@ -1,4 +1,4 @@
-/* The draft's attention from its input on cuda (draft_attend.cu): the bits of the ops that it is
+/* The draft's fused ops on cuda (draft_attend.cu, draft_enter.cu): the bits of the ops that each is
  * made of. */
 #include "ops/op_device.h"
 #include "ops/op_read.h"
@@ -164,6 +164,60 @@ TEST(attention_from_its_input_has_the_bits_of_its_steps)
                          (long)m.out.n_bytes, (long)first);
         }
         attend_close(b, &m);
+        arena_fini(&c.mem);
+    }
+}
+
+/* One row in 800 shows in bf16 that a norm's sum was rounded otherwise: many rows are asked for. */
+TEST(many_rows_enter_with_the_bits_of_their_norm)
+{
+    static const struct {
+        int E, calls;
+    } sizes[] = {{2048, 512}, {5120, 256}};
+    enum { B = 8, GROUP = 16 };
+    backend *b = op_cuda(&limits);
+    if (!b) TEST_SKIP("no cuda backend");
+    uint64_t seed = test_seed();
+    for (int i = 0; i < N_CASES(sizes); i++) {
+        int E = sizes[i].E, N = 4 * E / GROUP;
+        int64_t T = (int64_t)sizes[i].calls * B, n = T * E;
+        op_call c = {.seed = seed + (uint64_t)i};
+        arena_init(&c.mem, 0);
+        uint64_t s = c.seed;
+        err e = {0};
+        dev_weight w = {0};
+        op_add_weight(&c, WEIGHT_LINEAR, (op_format)Q(4, 64), 0, N, E, false);
+        CHECK_OK(b->ops->weight_open(b, &c.weight[0], WEIGHT_LINEAR, &w, &e), &e);
+        dev_buf h = op_upload(b, op_noise_f32(&c, n, &s), n * 4);
+        dev_buf norm = op_upload(b, op_noise_f32(&c, E, &s), E * 4);
+        dev_buf base = op_upload(b, op_noise_f32(&c, 4 * (int64_t)E, &s), E * 16);
+        dev_buf x = op_upload(b, NULL, n * 2), y = op_upload(b, NULL, B * (int64_t)E * 2);
+        dev_buf delta = op_upload(b, NULL, B * (int64_t)N * 2), want = op_upload(b, NULL, n * 2);
+        for (int64_t t = 0; t < T; t += B) {
+            draft_enter_args a = {.h = dev_buf_at(h, t * E * 4),
+                                  .norm = norm,
+                                  .kernel = &w,
+                                  .base = base,
+                                  .x = dev_buf_at(x, t * E * 2),
+                                  .delta = delta,
+                                  .y = y,
+                                  .eps = 1e-6f,
+                                  .L = 1,
+                                  .B = B,
+                                  .E = E,
+                                  .group = GROUP};
+            CHECK_OK(b->ops->draft_enter(b, &a), &b->last);
+        }
+        rmsnorm_args r = {.x = h, .w = norm, .y = want, .T = (int)T, .E = E, .eps = 1e-6f};
+        CHECK_OK(b->ops->rmsnorm(b, &r), &b->last);
+        const char *got = op_download(b, &c, x), *all = op_download(b, &c, want);
+        for (int64_t t = 0; t < T; t++) {
+            if (memcmp(got + t * E * 2, all + t * E * 2, (size_t)E * 2) != 0)
+                fail_msg("E %d: row %lld has other bits", E, (long long)t);
+        }
+        dev_buf *bufs[] = {&h, &norm, &base, &x, &y, &delta, &want};
+        for (int k = 0; k < N_CASES(bufs); k++) b->ops->release(b, bufs[k]);
+        b->ops->weight_close(b, &w);
         arena_fini(&c.mem);
     }
 }

@@ -99,7 +99,7 @@ __device__ static inline void enter_norm(enter_shared<NORM, BRICKS> &s, const en
                 int i = ((warp + a * ENTER_WARPS) * 32 + lane) * 4 + j * NORM * 4;
                 float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if (i < p.E) x = *reinterpret_cast<const float4 *>(&s.rows[o][i]);
-                sum += (x.x * x.x + x.y * x.y) + (x.z * x.z + x.w * x.w);
+                sum += row_squares(x);
             }
             sums[o][a] = sum;
         }

@@ -103,7 +103,7 @@ __device__ static inline void router_norm(const moe_router_params &p, moe_router
         if (t >= p.T) break;
         if (i < p.E) {
             v[j] = waiting_add(p.sums, t, i);
-            square[j] = (v[j].x * v[j].x + v[j].y * v[j].y) + (v[j].z * v[j].z + v[j].w * v[j].w);
+            square[j] = row_squares(v[j]);
         }
         if (turn > 0) s.second[t][lane] = square[j];
     }

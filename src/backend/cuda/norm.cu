@@ -27,9 +27,9 @@ __global__ void __launch_bounds__(THREADS)
     for (int i = threadIdx.x * VEC; i < E; i += THREADS * VEC) {
         if constexpr (VEC == 4) {
             float4 v = *reinterpret_cast<const float4 *>(row + i);
-            sum += (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
+            sum += row_squares(v);
         } else {
-            sum += row[i] * row[i];
+            sum = __fmaf_rn(row[i], row[i], sum);
         }
     }
     sum = block_sum<THREADS / 32>(sum, shared);
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(norm_shape<THREADS>::OWN *NORM_EACH)
     float square = 0.0f;
     if (on) {
         v = waiting_add(s, t, i);
-        square = (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
+        square = row_squares(v);
         *reinterpret_cast<float4 *>(s.h + t * E + i) = v;
     }
     if (turn > 0) squares[turn - 1][own] = square;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(THREADS)
         if (i >= E) break;
         v[j] = waiting_add(s, t, i);
         *reinterpret_cast<float4 *>(s.h + t * E + i) = v[j];
-        sum += (v[j].x * v[j].x + v[j].y * v[j].y) + (v[j].z * v[j].z + v[j].w * v[j].w);
+        sum += row_squares(v[j]);
     }
     sum = block_sum<THREADS / 32>(sum, shared);
     float scale = __frsqrt_rn(sum / static_cast<float>(E) + eps);
@@ -154,7 +154,7 @@ static cudaError_t norm_launch_waiting(cuda_backend *cb, const rmsnorm_args *a)
     waiting_sums s = cb->waiting.sums;
     cb->waiting.sums.h = nullptr;
     const float *w = buf_of<float>(a->w);
-    if (s.T > WAITING_ROWS) {
+    if (s.slices == 0 && s.T > WAITING_ROWS) {
         return launch_early(true, rmsnorm_experts_kernel<THREADS>, dim3(a->T), THREADS, 0,
                             cb->stream, s, w, buf_of<bf16>(a->y), a->eps, static_cast<int>(a->E));
     }

@@ -55,6 +55,15 @@ template <int WARPS> __device__ static inline float block_max(float v, float *sh
     return s;
 }
 
+/* The squares of four values of a row, added. Every norm of a row takes this: left to itself the
+ * compiler chooses in each kernel which of two products it fuses with their sum. */
+__device__ static inline float row_squares(float4 v)
+{
+    float a = __fmaf_rn(v.x, v.x, __fmul_rn(v.y, v.y));
+    float b = __fmaf_rn(v.z, v.z, __fmul_rn(v.w, v.w));
+    return __fadd_rn(a, b);
+}
+
 /* A value and its id; `better` orders by value, then by the lower id. Ids are distinct. */
 typedef struct {
     float v;
