@@ -39,6 +39,8 @@ static pick_tile pick_many(int sm, int bits, int64_t T)
 
 pick_tile cuda_pick_tile(int sm, int bits, int64_t T)
 {
+    if (sm == 90 && bits == PICK_MIDDLE_BITS && T > 16 && T <= PICK_MIDDLE_ROWS)
+        return (pick_tile){PICK_MIDDLE, T <= 32 ? 32 : 64, PICK_MIDDLE_OUTPUTS};
     return T <= 32 ? pick_stream(T) : pick_many(sm, bits, T);
 }
 
@@ -109,6 +111,29 @@ pick_tile cuda_pick_deep(pick_tile tile, const pick_part *parts, int n, int rows
         blocks > PICK_DEEP_BLOCKS_MAX)
         return tile;
     return (pick_tile){PICK_DEEP, PICK_DEEP_COLUMNS, outputs};
+}
+
+/* Tiles of a launch, and whether some part has several slices. */
+static int64_t tile_count(const pick_part *parts, int n, int outputs, bool *has_slices)
+{
+    int64_t tiles = 0;
+    for (int i = 0; i < n; i++) {
+        tiles += round_up_div(parts[i].N, parts[i].is_pair ? outputs / 2 : outputs) *
+                 parts[i].row_tiles;
+        *has_slices |= parts[i].slices > 1;
+    }
+    return tiles;
+}
+
+pick_tile cuda_pick_middle(pick_tile tile, const pick_part *parts, int n, int n_sms)
+{
+    bool has_slices = false;
+    pick_tile narrow = {tile.kernel, tile.columns, PICK_MIDDLE_NARROW};
+    if (2 * block_count(parts, n, 0, tile.outputs) <= n_sms) tile = narrow;
+    int64_t tiles = tile_count(parts, n, tile.outputs, &has_slices);
+    if (has_slices && tiles > cuda_pick_split_tiles_max(tile))
+        return (pick_tile){PICK_WIDE, tile.columns, 2 * PICK_GROUP_N};
+    return tile;
 }
 
 int cuda_pick_split_tiles_max(pick_tile tile)

@@ -46,6 +46,7 @@ typedef enum {
     PICK_DEEP,   /* one row, short slices: weights through shared memory; sm_90 alone */
     PICK_TILE,   /* mma.sync over tiles in shared memory: any GPU from sm_80 on */
     PICK_WIDE,   /* wgmma: sm_90 alone */
+    PICK_MIDDLE, /* wgmma, 17 to 64 rows of 4-bit weights: sm_90 alone */
 } pick_kernel;
 
 /* What a block computes: `outputs` weight rows by `columns` rows of x. */
@@ -89,6 +90,18 @@ typedef struct {
  * `cluster` (0: none), are one a processor. */
 pick_tile cuda_pick_deep(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
                          bool can_grow, int n_sms);
+
+/* PICK_MIDDLE: tiles of PICK_MIDDLE_OUTPUTS, or of PICK_MIDDLE_NARROW where those would leave half
+ * of the processors idle. */
+enum {
+    PICK_MIDDLE_BITS = 4,
+    PICK_MIDDLE_ROWS = 64,
+    PICK_MIDDLE_OUTPUTS = 320,
+    PICK_MIDDLE_NARROW = 128,
+};
+/* `tile`, a PICK_MIDDLE, for a launch of these parts (slices: all that a weight has), or
+ * PICK_WIDE's where a block would have to add slices itself. */
+pick_tile cuda_pick_middle(pick_tile tile, const pick_part *parts, int n, int n_sms);
 
 /* Whether one block per slice pays (partial sums pass through memory), or a block should run all
  * slices of its tile itself: n_tiles blocks without a split. */

@@ -214,7 +214,27 @@ static void deep_init(tile_args *t, tile_launch *l)
     }
 }
 
-/* One launch: pieces of one format, for one tile; with PICK_WIDE of one x. */
+/* x arrives in boxes of a map. */
+static bool has_map(pick_tile tile)
+{
+    return tile.kernel == PICK_WIDE || tile.kernel == PICK_MIDDLE;
+}
+
+/* The tile for a launch of these pieces: PICK_MIDDLE's, or what it falls back to. */
+static pick_tile middle_tile(const cuda_backend *cb, const linear_piece *const *pieces, int n,
+                             pick_tile tile)
+{
+    pick_part parts[OPS_PARTS_MAX];
+    for (int i = 0; i < n; i++) {
+        const dev_weight *w = pieces[i]->w;
+        pick_split split = cuda_pick_split(w->N, w->K, false);
+        parts[i] = pick_part{w->N, pieces[i]->up != nullptr, split.slices, split.slice_bricks,
+                             part_row_tiles(pieces[i], tile)};
+    }
+    return cuda_pick_middle(tile, parts, n, cb->n_sms);
+}
+
+/* One launch: pieces of one format, for one tile; with a map of one x. */
 static status run_format(cuda_backend *cb, const linear_piece *const *pieces, int n, pick_tile tile,
                          float *partials)
 {
@@ -232,6 +252,7 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
         tile = cuda_pick_rounds(tile, linear_weight_bits(w), pieces[0]->T,
                                 part_groups(pieces[0], tile), cb->n_sms);
     }
+    if (tile.kernel == PICK_MIDDLE) tile = middle_tile(cb, pieces, n, tile);
     tile_launch l = {};
     l.is_early = cb->sm == 90;
     l.stream = cb->stream;
@@ -254,7 +275,7 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
         blocks += int64_t(tiles) * (p->is_split ? p->slices : 1);
         if (t.cluster) blocks = div_up<int64_t>(blocks, t.cluster) * t.cluster;
         l.has_slices |= !p->is_split && p->slices > 1;
-        if (!p->is_split) continue;
+        if (!p->is_split || p->slice_step > 0) continue;
         p->counter_begin = counters;
         p->partial_begin = partial;
         counters += tiles;
@@ -263,10 +284,10 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
     ASSERT(counters <= CUDA_COUNTERS && blocks <= INT32_MAX);
     ahead_init(cb, &t, linear_weight_bits(w), tile);
     CUtensorMap map;
-    if (tile.kernel == PICK_WIDE) TRY(map_init(cb, &map, &t.part[0], tile));
+    if (has_map(tile)) TRY(map_init(cb, &map, &t.part[0], tile));
     l.grid = dim3(static_cast<unsigned>(blocks));
     cudaError_t r = launch_bits(linear_weight_bits(w), &l, &t, &map);
-    if (r == cudaSuccess && tile.kernel == PICK_WIDE && partial > 0) {
+    if (r == cudaSuccess && has_map(tile) && partial > 0) {
         r = linear_merge_launch(&l, &t);
     }
     return cuda_status(cb, r, "linear", __FILE__, __LINE__);
@@ -276,7 +297,7 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
 static pick_tile tile_of(const cuda_backend *cb, const linear_piece *p, const pick_tile *given)
 {
     pick_tile tile = given ? *given : cuda_pick_tile(cb->sm, linear_weight_bits(p->w), p->T);
-    if (tile.kernel == PICK_WIDE && (is_odd(p) || (p->experts && p->experts->x_row))) {
+    if (has_map(tile) && (is_odd(p) || (p->experts && p->experts->x_row))) {
         tile.kernel = PICK_TILE;
         tile.outputs = PICK_GROUP_N;
     }
@@ -288,7 +309,7 @@ static bool can_share(const cuda_backend *cb, const linear_piece *a, const linea
 {
     pick_tile s = tile_of(cb, a, given), t = tile_of(cb, b, given);
     return has_same_format(a->w, b->w) && s.kernel == t.kernel && s.columns == t.columns &&
-           (s.kernel != PICK_WIDE || (a->x == b->x && a->T == b->T));
+           (!has_map(s) || (a->x == b->x && a->T == b->T));
 }
 
 status linear_run(cuda_backend *cb, const linear_piece *pieces, int n, const pick_tile *tile,
@@ -348,9 +369,9 @@ bool linear_can_leave(const cuda_backend *cb, const dev_weight *w, const bf16 *x
     linear_piece p = {w, nullptr, x, T, nullptr, nullptr, TILE_OUT_SLICES};
     pick_tile tile = tile_of(cb, &p, nullptr);
     pick_split split = cuda_pick_split(w->N, w->K, false);
-    return cb->sm == 90 && tile.kernel == PICK_STREAM &&
-           cuda_pick_is_split(part_groups(&p, tile), split.slices, tile) &&
-           split.slices <= WAITING_SLICES && T <= WAITING_ROWS && w->N % 4 == 0 &&
+    bool can = tile.kernel == PICK_STREAM || tile.kernel == PICK_MIDDLE;
+    return cb->sm == 90 && can && cuda_pick_is_split(part_groups(&p, tile), split.slices, tile) &&
+           split.slices <= WAITING_SLICES && T <= WAITING_SLICES_ROWS && w->N % 4 == 0 &&
            split.slices * T * w->N * 4 <= linear_partial_bytes(T);
 }
 

@@ -3,6 +3,7 @@
 #define RIPTIDE_BACKEND_CUDA_LINEAR_LAUNCH_CUH
 
 #include "backend/cuda/linear_deep.cuh"
+#include "backend/cuda/linear_middle.cuh"
 #include "backend/cuda/linear_stream.cuh"
 #include "backend/cuda/linear_tile.cuh"
 #include "backend/cuda/linear_wide.cuh"
@@ -45,12 +46,30 @@ template <int BITS, int COLUMNS> static tile_choice wide_choice(bool has_slices)
     using S = wide_shape<BITS, COLUMNS, false>;
     return {nullptr, linear_wide_kernel<BITS, COLUMNS, false>, S::THREADS, S::SHARED, 0};
 }
+template <int BITS, int COLUMNS, int GROUPS> static tile_choice middle_choice(void)
+{
+    using S = middle_shape<BITS, COLUMNS, GROUPS>;
+    return {nullptr, linear_middle_kernel<BITS, COLUMNS, GROUPS>, S::THREADS, S::SHARED, 0};
+}
+template <int BITS> static tile_choice middle_choice_of(pick_tile t)
+{
+    constexpr int MANY = PICK_MIDDLE_OUTPUTS / 64, FEW = PICK_MIDDLE_NARROW / 64;
+    if (t.columns == 32) {
+        return t.outputs == PICK_MIDDLE_NARROW ? middle_choice<BITS, 32, FEW>()
+                                               : middle_choice<BITS, 32, MANY>();
+    }
+    return t.outputs == PICK_MIDDLE_NARROW ? middle_choice<BITS, 64, FEW>()
+                                           : middle_choice<BITS, 64, MANY>();
+}
 
 template <int BITS>
 static tile_choice choice_of(pick_tile t, bool has_slices, bool has_two, int bricks)
 {
     if constexpr (BITS == PICK_DEEP_BITS) {
         if (t.kernel == PICK_DEEP) return deep_choice<BITS>(t.outputs, bricks, has_two);
+    }
+    if constexpr (BITS == PICK_MIDDLE_BITS) {
+        if (t.kernel == PICK_MIDDLE) return middle_choice_of<BITS>(t);
     }
     if (t.kernel == PICK_STREAM) {
         if (t.columns == 8) return stream_choice<BITS, 1>(has_two);
@@ -115,6 +134,8 @@ template <int BITS> cudaError_t linear_tile_open(int sm)
     }
     if (sm != 90 || BITS != 4) return cudaSuccess;
     cudaError_t r = choice_open<BITS>({PICK_WIDE, PICK_ROUNDS_COLUMNS, 2 * PICK_GROUP_N});
+    if (r == cudaSuccess) r = choice_open<BITS>({PICK_MIDDLE, 32, PICK_MIDDLE_NARROW});
+    if (r == cudaSuccess) r = choice_open<BITS>({PICK_MIDDLE, 64, PICK_MIDDLE_NARROW});
     if (r != cudaSuccess) return r;
     /* The most shared memory: the longest slices. */
     int outputs = PICK_DEEP_ALL_BRICKS_MAX / PICK_DEEP_BRICKS_MAX * PICK_BRICK_N;

@@ -81,7 +81,7 @@ typedef struct {
     cudaStream_t stream;
 } tile_launch;
 
-/* Launch for weights of BITS (16 = bf16). map: of x, for PICK_WIDE alone. */
+/* Launch for weights of BITS (16 = bf16). map: of x, for PICK_WIDE and PICK_MIDDLE alone. */
 template <int BITS>
 cudaError_t linear_tile_launch(const tile_launch *l, const tile_args *a, const CUtensorMap *map);
 /* Let the kernels that cuda_pick_tile can choose have their shared memory; once a device. */
@@ -109,7 +109,8 @@ extern template cudaError_t linear_tile_launch<16>(const tile_launch *, const ti
                                                    const CUtensorMap *);
 extern template cudaError_t linear_tile_open<16>(int);
 
-/* Add the slices of a split PICK_WIDE launch and write its outputs; in linear_merge.cu. */
+/* Add the slices of a split PICK_WIDE or PICK_MIDDLE launch and write its outputs; in
+ * linear_merge.cu. */
 cudaError_t linear_merge_launch(const tile_launch *l, const tile_args *a);
 
 /* ---- linear.cu: from weights to launches ------------------------------------------------ */

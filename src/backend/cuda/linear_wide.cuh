@@ -273,23 +273,23 @@ __device__ static inline void wide_leave(const float (&sum)[S::NT][4], const flo
     __syncwarp(); /* read before the next block of outputs is written */
 }
 
-/* Outputs in f32: a warp's 16 of the rows, four n-tiles at a time. Rows' numbers and what is to be
- * added to are asked for together: one by one, each would wait for memory behind the store before
- * it. */
-template <int NT, bool ADDS>
+/* Outputs in f32, `skip` values behind their place: a warp's 16 of the rows, MANY n-tiles at
+ * a time. Rows' numbers and what is to be added to are asked for together: one by one, each would
+ * wait for memory behind the store before it. */
+template <int NT, bool ADDS, int MANY = 4>
 __device__ static inline void wide_leave_f32(const float (&sum)[NT][4], const tile_part &p,
-                                             int64_t block, tile_rows rows)
+                                             int64_t block, tile_rows rows, int64_t skip = 0)
 {
     int lane = threadIdx.x & 31, column = (lane & 3) * 2;
     int64_t n = block * PICK_BRICK_N + (lane >> 2);
-    float *y = static_cast<float *>(p.y) + n;
+    float *y = static_cast<float *>(p.y) + n + skip;
     bool on[2] = {n < p.N, n + 8 < p.N};
 #pragma unroll
-    for (int from = 0; from < NT; from += 4) {
-        int row[4][2];
-        float old[4][4];
+    for (int from = 0; from < NT; from += MANY) {
+        int row[MANY][2];
+        float old[MANY][4];
 #pragma unroll
-        for (int i = 0; i < 4 && from + i < NT; i++)
+        for (int i = 0; i < MANY && from + i < NT; i++)
 #pragma unroll
             for (int c = 0; c < 2; c++) {
                 int at = (from + i) * 8 + column + c;
@@ -301,7 +301,7 @@ __device__ static inline void wide_leave_f32(const float (&sum)[NT][4], const ti
             }
         if (ADDS) {
 #pragma unroll
-            for (int i = 0; i < 4 && from + i < NT; i++)
+            for (int i = 0; i < MANY && from + i < NT; i++)
 #pragma unroll
                 for (int q = 0; q < 4; q++) {
                     old[i][q] = 0.0f;
@@ -310,7 +310,7 @@ __device__ static inline void wide_leave_f32(const float (&sum)[NT][4], const ti
                 }
         }
 #pragma unroll
-        for (int i = 0; i < 4 && from + i < NT; i++)
+        for (int i = 0; i < MANY && from + i < NT; i++)
 #pragma unroll
             for (int q = 0; q < 4; q++) {
                 float s = sum[from + i][q] * p.times[0];

@@ -129,8 +129,10 @@ TEST(tiles_hold_the_rows_of_a_call_up_to_what_the_kernel_has_room_for)
                 int most = sms[i] == 90 && bits[j] > 6 ? 64 : 128;
                 assert_true(t.columns >= T || t.columns == most);
                 assert_true(T <= 8 ? t.columns == 8 : t.columns / 2 < T);
-                assert_int_equal(t.kernel == PICK_STREAM, T <= 32);
-                assert_int_equal(t.kernel == PICK_WIDE, T > 32 && sms[i] == 90);
+                bool is_middle = sms[i] == 90 && bits[j] == 4 && T > 16 && T <= 64;
+                assert_int_equal(t.kernel == PICK_MIDDLE, is_middle);
+                assert_int_equal(t.kernel == PICK_STREAM, T <= 32 && !is_middle);
+                assert_int_equal(t.kernel == PICK_WIDE, T > 32 && sms[i] == 90 && !is_middle);
                 pick_tile x = cuda_pick_experts_tile(sms[i], bits[j], T);
                 bool is_uneven = x.kernel == PICK_WIDE && bits[j] == 4 && T > 40 && T <= 72;
                 assert_int_equal(x.columns, is_uneven ? 96 : t.columns);
@@ -139,6 +141,50 @@ TEST(tiles_hold_the_rows_of_a_call_up_to_what_the_kernel_has_room_for)
             }
         }
     }
+}
+
+/* A launch of a real model's shape: tiles of so many outputs, and blocks on 132 processors. */
+TEST(launches_of_up_to_64_rows_are_one_round_of_blocks)
+{
+    static const struct {
+        int64_t N[4], K;
+        bool is_pair;
+        int outputs, blocks;
+    } cases[] = {{{10240, 6144, 48, 48}, 5120, false, PICK_MIDDLE_OUTPUTS, 108},
+                 {{12288, 1024, 1024}, 5120, false, PICK_MIDDLE_OUTPUTS, 94},
+                 {{5120}, 6144, false, PICK_MIDDLE_OUTPUTS, 96},
+                 {{17408}, 5120, true, PICK_MIDDLE_OUTPUTS, 109},
+                 {{5120}, 17408, false, PICK_MIDDLE_OUTPUTS, 112},
+                 {{8192, 4096, 32, 32}, 2048, false, PICK_MIDDLE_OUTPUTS, 86},
+                 {{2048}, 4096, false, PICK_MIDDLE_NARROW, 128}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        pick_part parts[4];
+        int n = 0;
+        for (; n < 4 && cases[i].N[n]; n++) {
+            pick_split s = cuda_pick_split(cases[i].N[n], cases[i].K, false);
+            parts[n] = (pick_part){cases[i].N[n], cases[i].is_pair, s.slices, s.slice_bricks, 1};
+        }
+        pick_tile t = cuda_pick_middle(cuda_pick_tile(90, 4, 64), parts, n, 132);
+        int64_t blocks = 0, along = cases[i].is_pair ? t.outputs / 2 : t.outputs;
+        for (int k = 0; k < n; k++) blocks += (parts[k].N + along - 1) / along * parts[k].slices;
+        assert_int_equal(t.kernel, PICK_MIDDLE);
+        assert_int_equal(t.outputs, cases[i].outputs);
+        assert_int_equal(blocks, cases[i].blocks);
+    }
+}
+
+TEST(slices_that_have_no_room_apart_are_not_for_the_middle_kernel)
+{
+    pick_tile t = cuda_pick_tile(90, 4, 64);
+    int most = cuda_pick_split_tiles_max(t);
+    pick_part part = {(int64_t)most * t.outputs, false, 2, 40, 1};
+    assert_int_equal(cuda_pick_middle(t, &part, 1, 132).kernel, PICK_MIDDLE);
+    part.N++;
+    pick_tile wide = cuda_pick_middle(t, &part, 1, 132);
+    assert_int_equal(wide.kernel, PICK_WIDE);
+    assert_int_equal(wide.columns, 64);
+    part.slices = 1;
+    assert_int_equal(cuda_pick_middle(t, &part, 1, 132).kernel, PICK_MIDDLE);
 }
 
 TEST(narrower_tiles_of_rows_are_taken_where_they_save_a_round)
