@@ -50,7 +50,8 @@ FLAGS := -std=c11 -D_GNU_SOURCE -g $(OPT) $(SAN) $(WARN) -Isrc -I$(BUILD)/gen -f
 LDLIBS := -lcurl -luv -ledit -lpcre2-8 -lutf8proc -lxxhash -lcrypto -lsqlite3 $(CUDA_LIBS) -lpthread -lm
 NVFLAGS ?= -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a \
 	-gencode arch=compute_80,code=compute_80
-NVFLAGS += -Isrc -lineinfo --expt-relaxed-constexpr -Xcompiler -Wall,-Wextra,-Werror \
+# -fmad=false: what is fused is said, or two kernels that owe each other the same bits may differ.
+NVFLAGS += -fmad=false -Isrc -lineinfo --expt-relaxed-constexpr -Xcompiler -Wall,-Wextra,-Werror \
 	--Werror all-warnings
 # $(1) objects, $(2) the folder whose archives are linked
 link = $(CC) $(SAN) -Wl,--as-needed $(LDFLAGS) -o $@ $(1) -Wl,--start-group $(call libs,$(2)) \
