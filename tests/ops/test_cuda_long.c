@@ -323,8 +323,8 @@ TEST(few_rows_have_the_bits_of_a_fold)
     fold->ops->close(fold);
 }
 
-/* 100 rows behind 8,690 positions: split in parts of 32 or 64 rows, as there is room for their sums,
- * against all at once. */
+/* 100 rows behind 8,690 positions: split in parts of 32 or 64 rows, as there is room for their
+ * sums, against all at once. */
 TEST(rows_in_parts_have_the_bits_of_all_at_once)
 {
     enum { FIRST = 8690, ROWS = 100 };
