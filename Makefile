@@ -96,13 +96,15 @@ $(BUILD)/gen/flags: FORCE
 	$(call stamp,$(CC) $(FLAGS))
 $(BUILD)/gen/has_cuda: FORCE
 	$(call stamp,$(HAS_CUDA))
+$(BUILD)/gen/nvflags: FORCE
+	$(call stamp,$(NVCC) $(NVFLAGS))
 $(BUILD)/obj/backend/registry.o: $(BUILD)/gen/has_cuda
 
 $(BUILD)/obj/%.o: src/%.c $(BUILD)/gen/flags | $(BUILD)/gen/build_id.h
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) -Wconversion -Wno-sign-conversion $(EXTRA) $(ISA) -c $< -o $@
 
-$(BUILD)/obj/%.cu.o: src/%.cu
+$(BUILD)/obj/%.cu.o: src/%.cu $(BUILD)/gen/nvflags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVFLAGS) -MMD -MP -MF $(BUILD)/obj/$*.cu.d -c $< -o $@
 
@@ -203,7 +205,7 @@ $(foreach t,$(BENCH_SRCS),$(eval $(call bench_rule,$(t:%.c=%),$(call links,$(t))
 # Kernels under trial; links the product's own as the ones to beat.
 WORKSHOP_OBJS := $(patsubst %.cu,$(BUILD)/%.cu.o,$(sort $(wildcard bench/workshop/*.cu)))
 WORKSHOP := $(if $(HAS_CUDA),$(if $(WORKSHOP_OBJS),$(BUILD)/riptide-workshop))
-$(BUILD)/bench/workshop/%.cu.o: bench/workshop/%.cu
+$(BUILD)/bench/workshop/%.cu.o: bench/workshop/%.cu $(BUILD)/gen/nvflags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 $(BUILD)/riptide-workshop: $(WORKSHOP_OBJS) $(call libs,backend)

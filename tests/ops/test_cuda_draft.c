@@ -114,7 +114,7 @@ static void attend_steps(backend *b, const draft_attend_args *a)
     CHECK_OK(b->ops->draft_attn(b, &a->attn), &b->last);
 }
 
-/* Kernels of a call: a graph of it alone is made, and not run. */
+/* Kernels of a call, which runs as a graph of its own. */
 static int64_t attend_nodes(backend *b, const draft_attend_args *a, bool as_steps, uint64_t key)
 {
     CHECK_OK(b->ops->graph_begin(b, key), &b->last);

@@ -56,6 +56,8 @@ static const wide_case wide_cases[] = {
     {Q(4, 64), 300, 16400, 832},
     {Q(4, 32), 33, 8397, 3008},
     {Q(4, 64), 300, 9000, 5120},
+    /* Up to 64 rows, 12 parts: more tiles than slices have room for apart. */
+    {Q(4, 64), 65, 3328, 2048},
     {W_BF16, 300, 200, 2056},
 };
 

@@ -107,6 +107,24 @@ static status run_experts(backend *b, const void *args)
     return b->ops->moe_ffn(b, &a->ffn);
 }
 
+/* h is what it began as and what the linear gives by itself. */
+static void check_added(backend *b, op_call *c, const stream *r, const linear_args *adds)
+{
+    dev_buf y = op_upload(b, NULL, r->h.n_bytes);
+    linear_args a = {
+        .x = adds->x, .T = adds->T, .n_parts = 1, .part = {{adds->part[0].w, y, LINEAR_F32}}};
+    CHECK_OK(b->ops->linear(b, &a), &b->last);
+    const float *first = (const float *)op_download(b, c, r->first);
+    const float *sum = (const float *)op_download(b, c, y);
+    const float *h = (const float *)op_download(b, c, r->h);
+    for (int64_t i = 0; i < (int64_t)r->T * r->E; i++) {
+        if (h[i] != first[i] + sum[i])
+            fail_msg("row %lld: %g is not %g + %g", (long long)(i / r->E), (double)h[i],
+                     (double)first[i], (double)sum[i]);
+    }
+    b->ops->release(b, &y);
+}
+
 TEST(a_norm_takes_over_the_sums_of_the_linear_in_front)
 {
     static const struct {
@@ -133,6 +151,7 @@ TEST(a_norm_takes_over_the_sums_of_the_linear_in_front)
         stream r = stream_new(b, &c, T, N, &s);
         linear_args a = {.x = x, .T = T, .n_parts = 1, .part = {{&w, r.h, LINEAR_ADD}}};
         stream_check(b, &c, &r, run_linear, &a, i);
+        check_added(b, &c, &r, &a);
         stream_release(b, &r);
         b->ops->release(b, &x);
         b->ops->weight_close(b, &w);

@@ -34,7 +34,13 @@ static status attn_launch(cuda_backend *cb, const attn_params &p, const attn_pla
     return attn_launch_merge<D>(cb, p, p.T);
 }
 
-/* Few rows on sm_90, split: `kernel` with its Shape for blocks of plan.few_pairs, as many tiles at
+/* The row that a part's first tile begins with. */
+static int attn_part_row(const attn_plan &plan, int R, int tile)
+{
+    return tile * plan.few_pairs / R;
+}
+
+/* Some rows on sm_90, split: `kernel` with its Shape for blocks of plan.few_pairs, as many tiles at
  * a time as scratch has room for. */
 template <typename Shape>
 static status attn_launch_few_as(cuda_backend *cb, const attn_params &p, const attn_plan &plan,
@@ -43,10 +49,9 @@ static status attn_launch_few_as(cuda_backend *cb, const attn_params &p, const a
     CUDA_TRY(cb, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       Shape::BYTES));
     for (int tile = 0; tile < plan.n_tiles; tile += plan.part_tiles) {
-        int n = min(plan.n_tiles - tile, plan.part_tiles);
-        int row = tile * plan.few_pairs / p.R;
+        int n = min(plan.n_tiles - tile, plan.part_tiles), row = attn_part_row(plan, p.R, tile);
         bool is_last = tile + n == plan.n_tiles;
-        int end = is_last ? p.T : (tile + n) * plan.few_pairs / p.R;
+        int end = is_last ? p.T : attn_part_row(plan, p.R, tile + n);
         attn_params own = p;
         own.first_tile = tile;
         own.first_head = row * p.H;
@@ -148,7 +153,8 @@ extern "C" status cuda_attn(backend *b, const attn_args *a)
     attn_params_set_R(&p);
     if (!plan.is_folded) {
         p.part = scratch_at<float>(cb, 0);
-        int rows = plan.part_tiles < plan.n_tiles ? plan.part_tiles * plan.few_pairs / p.R : r->T;
+        bool has_parts = plan.part_tiles < plan.n_tiles;
+        int rows = has_parts ? attn_part_row(plan, p.R, plan.part_tiles) : r->T;
         int64_t n_cells = (int64_t)rows * a->H * plan.n_segments;
         p.part_ms = scratch_at<float2>(cb, scratch_round(n_cells * a->D * 4));
     }
@@ -169,7 +175,8 @@ extern "C" status cuda_attn(backend *b, const attn_args *a)
     }
 }
 
-/* Room to split every verify call, within bounds; longer calls fold. */
+/* Room to split every verify call, within bounds. Longer calls are split a part at a time or fold
+ * (attn_pick). */
 extern "C" int64_t cuda_attn_scratch(const backend_limits *l)
 {
     const int64_t most = 192ll << 20;

@@ -1,5 +1,5 @@
-/* attn_few: attention of few rows on Hopper: a split attn_kernel's bits with K and V as the A
- * operands of mma.
+/* attn_few: attention of few rows on Hopper, and of some hundred behind a long history: a split
+ * attn_kernel's bits with K and V as the A operands of mma.
  *
  * Codes are widened once a block, on their way from shared memory to registers, and m is never
  * empty however few queries there are. Queries and weights are B: N = 8 to 64 (row, head) pairs of

@@ -129,7 +129,7 @@ __device__ static inline void attn_few_run(char *shared, const attn_params &p,
 
 /* attn_few_kernel: what a split attn_kernel does, for D 256, with the same bits.
  *
- * Grid     (tiles of N pairs, G, segments); block 128
+ * Grid     (tiles of N pairs from first_tile on, G, segments); block 128
  * Shared   attn_few_shape
  * Needs    as attn_kernel; KV_INT8 or KV_BF16
  * Moves    K and V of every visible position once for each N pairs

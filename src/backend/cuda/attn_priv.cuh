@@ -14,10 +14,12 @@ typedef struct {
     const float *k_scale, *v_scale;
     const int32_t *row_lane, *row_pos, *lane_row, *lane_slot, *table;
     bf16 *out;
-    float *part;     /* split: [T, H, n_segments, D] */
-    float2 *part_ms; /* split: (max, sum) [T, H, n_segments] */
-    float c;         /* scale * log2 e */
-    float unit;      /* what 1 / sum must be scaled by: 1 / ATTN_INT8_UNIT for int8 */
+    /* Split: sums [T, H, n_segments, D] and (max, sum) [T, H, n_segments]. Of a part only its own
+     * rows are there, at the place that they have among all. */
+    float *part;
+    float2 *part_ms;
+    float c;    /* scale * log2 e */
+    float unit; /* what 1 / sum must be scaled by: 1 / ATTN_INT8_UNIT for int8 */
     int T, L, H, G, table_stride, n_segments;
     int R;           /* H / G */
     uint32_t over_R; /* 2^32 / R, rounded up: pair / R is its high product with pair. R > 1 */
@@ -431,7 +433,7 @@ __device__ static inline void attn_merge_factors(float4 *factors, const float2 *
 /* attn_merge_kernel: merge a pair's segments and finish its row.
  *
  * Does     the fold of attn_fold() over partial results, then gate and rounding
- * Grid     (T H from first_head on, D / columns) blocks of 128 threads
+ * Grid     (rows H, D / columns) blocks of 128 threads: of all T rows, or a part's
  * Shared   partial sums of the block's columns, all segments
  * Needs    at most ATTN_SPLIT_MAX segments
  * Moves    reads 4 D bytes a segment, writes 2 D

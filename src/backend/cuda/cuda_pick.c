@@ -73,12 +73,16 @@ pick_tile cuda_pick_rounds(pick_tile tile, int bits, int64_t T, int64_t n_groups
     return narrow_rows * 10 <= wide_rows * 9 ? narrow : tile;
 }
 
+static int64_t tile_count(const pick_part *part, int outputs)
+{
+    return round_up_div(part->N, part->is_pair ? outputs / 2 : outputs) * part->row_tiles;
+}
+
 static int64_t block_count(const pick_part *parts, int n, int cluster, int outputs)
 {
     int64_t blocks = 0;
     for (int i = 0; i < n; i++) {
-        int64_t along = parts[i].is_pair ? outputs / 2 : outputs;
-        int64_t own = round_up_div(parts[i].N, along) * parts[i].slices * parts[i].row_tiles;
+        int64_t own = tile_count(&parts[i], outputs) * parts[i].slices;
         blocks += cluster ? round_up_div(own, cluster) * cluster : own;
     }
     return blocks;
@@ -113,24 +117,16 @@ pick_tile cuda_pick_deep(pick_tile tile, const pick_part *parts, int n, int rows
     return (pick_tile){PICK_DEEP, PICK_DEEP_COLUMNS, outputs};
 }
 
-/* Tiles of a launch, and whether some part has several slices. */
-static int64_t tile_count(const pick_part *parts, int n, int outputs, bool *has_slices)
-{
-    int64_t tiles = 0;
-    for (int i = 0; i < n; i++) {
-        tiles += round_up_div(parts[i].N, parts[i].is_pair ? outputs / 2 : outputs) *
-                 parts[i].row_tiles;
-        *has_slices |= parts[i].slices > 1;
-    }
-    return tiles;
-}
-
 pick_tile cuda_pick_middle(pick_tile tile, const pick_part *parts, int n, int n_sms)
 {
-    bool has_slices = false;
     pick_tile narrow = {tile.kernel, tile.columns, PICK_MIDDLE_NARROW};
     if (2 * block_count(parts, n, 0, tile.outputs) <= n_sms) tile = narrow;
-    int64_t tiles = tile_count(parts, n, tile.outputs, &has_slices);
+    bool has_slices = false;
+    int64_t tiles = 0;
+    for (int i = 0; i < n; i++) {
+        tiles += tile_count(&parts[i], tile.outputs);
+        has_slices |= parts[i].slices > 1;
+    }
     if (has_slices && tiles > cuda_pick_split_tiles_max(tile))
         return (pick_tile){PICK_WIDE, tile.columns, 2 * PICK_GROUP_N};
     return tile;

@@ -91,8 +91,8 @@ typedef struct {
 pick_tile cuda_pick_deep(pick_tile tile, const pick_part *parts, int n, int rows, int cluster,
                          bool can_grow, int n_sms);
 
-/* PICK_MIDDLE: tiles of PICK_MIDDLE_OUTPUTS, or of PICK_MIDDLE_NARROW where those would leave half
- * of the processors idle. */
+/* PICK_MIDDLE: tiles of PICK_MIDDLE_OUTPUTS, with which the 27B's launches are one round of an
+ * H200's processors, or of PICK_MIDDLE_NARROW where those would leave half of them idle. */
 enum {
     PICK_MIDDLE_BITS = 4,
     PICK_MIDDLE_ROWS = 64,

@@ -70,7 +70,7 @@ __device__ static inline void head_norm_rotate(float *y, const head_lane &h, flo
         int j = lane + 32 * i;
         if (j >= n_pairs) break;
         float c = h.cs[i].x, s = h.cs[i].y, lo = y[j], hi = y[j + n_pairs];
-        /* Not for the compiler to fuse: the draft has two kernels that call this. */
+        /* One product fused, in all kernels that call this. */
         y[j] = __fmaf_rn(lo, c, -__fmul_rn(hi, s));
         y[j + n_pairs] = __fmaf_rn(lo, s, __fmul_rn(hi, c));
     }

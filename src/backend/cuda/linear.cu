@@ -275,6 +275,7 @@ static status run_format(cuda_backend *cb, const linear_piece *const *pieces, in
         blocks += int64_t(tiles) * (p->is_split ? p->slices : 1);
         if (t.cluster) blocks = div_up<int64_t>(blocks, t.cluster) * t.cluster;
         l.has_slices |= !p->is_split && p->slices > 1;
+        ASSERT(p->slice_step == 0 || (p->is_split && tile.kernel != PICK_WIDE));
         if (!p->is_split || p->slice_step > 0) continue;
         p->counter_begin = counters;
         p->partial_begin = partial;
@@ -362,16 +363,17 @@ int64_t cuda_linear_scratch(const backend_limits *l)
     return linear_partial_bytes(limit_rows(l));
 }
 
-/* Slices are left when they would meet in memory anyway, and the blocks that met there would be
- * what everyone waits for. */
+/* Slices are left when they would meet in memory anyway, and the blocks that met there, or a launch
+ * that adds them, would be what everyone waits for. */
 bool linear_can_leave(const cuda_backend *cb, const dev_weight *w, const bf16 *x, int T)
 {
     linear_piece p = {w, nullptr, x, T, nullptr, nullptr, TILE_OUT_SLICES};
     pick_tile tile = tile_of(cb, &p, nullptr);
     pick_split split = cuda_pick_split(w->N, w->K, false);
-    bool can = tile.kernel == PICK_STREAM || tile.kernel == PICK_MIDDLE;
-    return cb->sm == 90 && can && cuda_pick_is_split(part_groups(&p, tile), split.slices, tile) &&
-           split.slices <= WAITING_SLICES && T <= WAITING_SLICES_ROWS && w->N % 4 == 0 &&
+    bool leaves = tile.kernel == PICK_STREAM || tile.kernel == PICK_MIDDLE;
+    return cb->sm == 90 && leaves &&
+           cuda_pick_is_split(part_groups(&p, tile), split.slices, tile) &&
+           split.slices <= WAITING_SLICES && w->N % 4 == 0 &&
            split.slices * T * w->N * 4 <= linear_partial_bytes(T);
 }
 

@@ -126,16 +126,20 @@ template <int BITS> static cudaError_t choice_open(pick_tile tile, int bricks = 
 template <int BITS> cudaError_t linear_tile_open(int sm)
 {
     for (int64_t T = 8; T <= 128; T += 8) {
-        /* Rows that are not whole pieces fall back to sm_80's kernels. */
+        /* Rows that are not whole pieces fall back to sm_80's kernels, as widely as experts. */
         cudaError_t r = choice_open<BITS>(cuda_pick_tile(80, BITS, T));
+        if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_experts_tile(80, BITS, T));
         if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_tile(sm, BITS, T));
         if (r == cudaSuccess) r = choice_open<BITS>(cuda_pick_experts_tile(sm, BITS, T));
         if (r != cudaSuccess) return r;
     }
     if (sm != 90 || BITS != 4) return cudaSuccess;
     cudaError_t r = choice_open<BITS>({PICK_WIDE, PICK_ROUNDS_COLUMNS, 2 * PICK_GROUP_N});
-    if (r == cudaSuccess) r = choice_open<BITS>({PICK_MIDDLE, 32, PICK_MIDDLE_NARROW});
-    if (r == cudaSuccess) r = choice_open<BITS>({PICK_MIDDLE, 64, PICK_MIDDLE_NARROW});
+    for (int columns = 32; columns <= PICK_MIDDLE_ROWS && r == cudaSuccess; columns *= 2) {
+        r = choice_open<BITS>({PICK_MIDDLE, columns, PICK_MIDDLE_NARROW});
+        /* cuda_pick_middle's way out. */
+        if (r == cudaSuccess) r = choice_open<BITS>({PICK_WIDE, columns, 2 * PICK_GROUP_N});
+    }
     if (r != cudaSuccess) return r;
     /* The most shared memory: the longest slices. */
     int outputs = PICK_DEEP_ALL_BRICKS_MAX / PICK_DEEP_BRICKS_MAX * PICK_BRICK_N;

@@ -1,7 +1,28 @@
-/* linear_merge: the slices of a split wide launch added in order. */
+/* linear_merge: the slices of a split wide or middle launch added in order. */
 #include "backend/cuda/linear_tile.cuh"
 
 enum { MERGE_THREADS = 256, MERGE_COLUMNS = 8 }; /* threads as the wide kernel's computing warps */
+
+/* What a block of the kernels below has: 8 columns, from 8 n on, of a tile. */
+typedef struct {
+    int part, group, tile, n;
+    tile_rows rows;
+} merge_job;
+
+/* False where a part has no such tile, or no split. */
+template <int COLUMNS>
+__device__ static inline bool merge_job_init(merge_job &j, const tile_args &a)
+{
+    constexpr int NT = COLUMNS / MERGE_COLUMNS;
+    int row_tile = blockIdx.x / NT;
+    j.n = blockIdx.x % NT;
+    j.part = 0, j.group = blockIdx.y;
+    while (j.group >= a.part[j.part].n_groups) j.group -= a.part[j.part++].n_groups;
+    const tile_part &p = a.part[j.part];
+    j.tile = j.group + p.n_groups * row_tile;
+    j.rows = {0, row_tile * COLUMNS, min(COLUMNS, p.T - row_tile * COLUMNS)};
+    return p.is_split && j.n * MERGE_COLUMNS < j.rows.count;
+}
 
 /* linear_merge_kernel: 8 columns of a tile.
  *
@@ -17,22 +38,19 @@ __global__ void __launch_bounds__(MERGE_THREADS)
     constexpr int NT = COLUMNS / 8, BLOCKS = 16;
     launch_next();
     launch_wait();
-    int row_tile = blockIdx.x / NT, n = blockIdx.x % NT;
-    int part = 0, group = blockIdx.y;
-    while (group >= a.part[part].n_groups) group -= a.part[part++].n_groups;
-    const tile_part &p = a.part[part];
-    tile_rows rows = {0, row_tile * COLUMNS, min(COLUMNS, p.T - row_tile * COLUMNS)};
-    if (!p.is_split || n * MERGE_COLUMNS >= rows.count) return;
-    const float *at = tile_partial<MERGE_THREADS, 2 * NT>(a, p, group + p.n_groups * row_tile);
+    merge_job j;
+    if (!merge_job_init<COLUMNS>(j, a)) return;
+    const tile_part &p = a.part[j.part];
+    const float *at = tile_partial<MERGE_THREADS, 2 * NT>(a, p, j.tile);
     float sum[2][1][4];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float(&four)[4] = sum[i][0];
-        tile_gather<MERGE_THREADS, 2 * NT, 1>(four, at, i * NT + n, p.slices);
+        tile_gather<MERGE_THREADS, 2 * NT, 1>(four, at, i * NT + j.n, p.slices);
     }
     int warp = threadIdx.x >> 5;
-    tile_store_two<1>(sum, p, tile_block<BLOCKS>(p, group, warp),
-                      tile_block<BLOCKS>(p, group, 8 + warp), n * MERGE_COLUMNS, rows);
+    tile_store_two<1>(sum, p, tile_block<BLOCKS>(p, j.group, warp),
+                      tile_block<BLOCKS>(p, j.group, 8 + warp), j.n * MERGE_COLUMNS, j.rows);
 }
 
 /* linear_merge_middle_kernel: the same behind linear_middle_kernel, of OUTPUTS by COLUMNS.
@@ -46,23 +64,21 @@ __global__ void __launch_bounds__(OUTPUTS * 2)
     constexpr int NT = COLUMNS / 8, BLOCKS = OUTPUTS / PICK_BRICK_N, THREADS = BLOCKS * 32;
     launch_next();
     launch_wait();
-    int row_tile = blockIdx.x / NT, n = blockIdx.x % NT;
-    int part = 0, group = blockIdx.y;
-    while (group >= a.part[part].n_groups) group -= a.part[part++].n_groups;
-    const tile_part &p = a.part[part];
-    tile_rows rows = {0, row_tile * COLUMNS, min(COLUMNS, p.T - row_tile * COLUMNS)};
-    if (!p.is_split || n * MERGE_COLUMNS >= rows.count) return;
-    const float *at = tile_partial<THREADS, NT>(a, p, group + p.n_groups * row_tile);
+    merge_job j;
+    if (!merge_job_init<COLUMNS>(j, a)) return;
+    const tile_part &p = a.part[j.part];
+    const float *at = tile_partial<THREADS, NT>(a, p, j.tile);
     int warp = threadIdx.x >> 5;
     float sum[1][4];
+    int64_t block = tile_block<BLOCKS>(p, j.group, warp);
     if (!p.bricks[1]) {
-        tile_gather<THREADS, NT, 1>(sum[0], at, n, p.slices);
-        tile_store<1>(sum, nullptr, p, int64_t(group) * BLOCKS + warp, n * MERGE_COLUMNS, rows);
+        tile_gather<THREADS, NT, 1>(sum[0], at, j.n, p.slices);
+        tile_store<1>(sum, nullptr, p, block, j.n * MERGE_COLUMNS, j.rows);
     } else if (warp < BLOCKS / 2) {
         float up[1][4];
-        tile_gather<THREADS, NT, 1>(sum[0], at, n, p.slices);
-        tile_gather<THREADS, NT, 1>(up[0], at + THREADS / 2 * 4, n, p.slices);
-        tile_store<1>(sum, up, p, int64_t(group) * (BLOCKS / 2) + warp, n * MERGE_COLUMNS, rows);
+        tile_gather<THREADS, NT, 1>(sum[0], at, j.n, p.slices);
+        tile_gather<THREADS, NT, 1>(up[0], at + THREADS / 2 * 4, j.n, p.slices);
+        tile_store<1>(sum, up, p, block, j.n * MERGE_COLUMNS, j.rows);
     }
 }
 

@@ -10,15 +10,22 @@
 template <int BITS, int COLUMNS_, int GROUPS_> struct middle_shape {
     static constexpr int GROUPS = GROUPS_, COLUMNS = COLUMNS_, NT = COLUMNS / 8;
     static constexpr int BLOCKS = GROUPS * 4, COMPUTE = GROUPS * 128;
-    /* Where registers are short a whole group copies, whose registers go to the others. */
-    static constexpr bool HANDS_REGISTERS = GROUPS > 2;
+    static constexpr int PER_PROCESSOR = GROUPS > 2 ? 1 : 2;
+    /* Where registers are short a whole group copies, whose registers go to the others: at launch
+     * a thread has LAUNCHED, all that a processor has for blocks of whole fours of warps. */
+    static constexpr bool HANDS_REGISTERS = PER_PROCESSOR == 1;
     static constexpr int THREADS = COMPUTE + (HANDS_REGISTERS ? 128 : 32);
+    static constexpr int FEWER = 24, MORE = 88, LAUNCHED = 65536 / THREADS / 8 * 8;
+    static_assert(!HANDS_REGISTERS || COMPUTE * MORE + 128 * FEWER <= THREADS * LAUNCHED,
+                  "setmaxnreg would wait forever");
     static constexpr int BRICK = dequant_brick_bytes(BITS, true); /* room for a brick */
     static constexpr int X_BYTES = COLUMNS * TILE_X_ROW_BYTES;    /* of one brick */
     static constexpr int STAGE = (2 * X_BYTES + 2 * BLOCKS * BRICK + 1023) / 1024 * 1024;
-    static constexpr int SUM_BYTES = 0, BARRIER_BYTES = 128;
-    static constexpr int ROOM = (GROUPS > 2 ? 226 : 112) * 1024 - 1024 - BARRIER_BYTES;
+    static constexpr int SUM_BYTES = 0; /* wide_shared's: no sums of earlier slices */
+    static constexpr int BARRIER_BYTES = 128;
+    static constexpr int ROOM = (PER_PROCESSOR == 1 ? 226 : 112) * 1024 - 1024 - BARRIER_BYTES;
     static constexpr int STAGES = ROOM / STAGE < 6 ? ROOM / STAGE : 6;
+    static_assert(2 * STAGES * 8 <= BARRIER_BYTES, "a full and an empty a stage");
     static constexpr int SHARED = STAGES * STAGE + BARRIER_BYTES + 1024;
     static constexpr int HAND_BYTES = COMPUTE / 2 * NT * 16; /* the sums of up */
     static_assert(STAGES >= 2, "copies must run ahead of the products");
@@ -26,14 +33,6 @@ template <int BITS, int COLUMNS_, int GROUPS_> struct middle_shape {
     static_assert(HAND_BYTES + COMPUTE / 2 * COLUMNS <= STAGES * STAGE,
                   "what is handed over fits where stages were, and what leaves behind it");
 };
-
-/* Of a tile: which of the weight's 16-output blocks is block b. */
-template <class S>
-__device__ static inline int64_t middle_block(const tile_part &p, int group, int b)
-{
-    if (!p.bricks[1]) return int64_t(group) * S::BLOCKS + b;
-    return int64_t(group) * (S::BLOCKS / 2) + (b >= S::BLOCKS / 2 ? b - S::BLOCKS / 2 : b);
-}
 
 #if WGMMA_ON
 
@@ -78,9 +77,9 @@ __device__ static inline void middle_copy(const wide_shared<S> &s, const tile_ar
     int b = threadIdx.x & 31;
     if (b >= S::BLOCKS) return;
     int64_t n_blocks = (p.N + PICK_BRICK_N - 1) / PICK_BRICK_N;
-    int64_t block = middle_block<S>(p, job.group, b);
+    int64_t block = tile_block<S::BLOCKS>(p, job.group, b);
     middle_source m = {};
-    m.from = p.bricks[p.bricks[1] && b >= S::BLOCKS / 2] +
+    m.from = p.bricks[tile_half<S::BLOCKS>(p, b)] +
              (block * p.n_bricks + job.first) * a.brick_bytes;
     m.brick_bytes = block < n_blocks ? a.brick_bytes : 0;
     m.first = job.first, m.end = job.end;
@@ -200,7 +199,7 @@ __device__ static inline void middle_finish(const wide_shared<S> &s, const tile_
     const tile_part &p = a.part[job.part];
     int warp = threadIdx.x >> 5;
     float(&sum)[S::NT][4] = reinterpret_cast<float(&)[S::NT][4]>(acc);
-    int64_t block = middle_block<S>(p, job.group, warp);
+    int64_t block = tile_block<S::BLOCKS>(p, job.group, warp);
     if (p.is_split && p.slice_step == 0) { /* linear_merge_middle_kernel does the rest */
         float *at = tile_partial<S::COMPUTE, S::NT>(a, p, job.tile);
         tile_leave<S::COMPUTE, S::NT>(acc, at, job.slice);
@@ -219,7 +218,7 @@ __device__ static inline void middle_finish(const wide_shared<S> &s, const tile_
     } else if (p.out == LINEAR_ACT && has_pieces) {
         tile_sync<S::COMPUTE>(); /* all bricks have been read */
         wide_leave<S>(sum, nullptr, p, block, job.rows, own);
-    } else if (p.out == LINEAR_ADD) {
+    } else if (p.out == LINEAR_ADD) { /* two n-tiles at a time: registers are short */
         wide_leave_f32<S::NT, true, 2>(sum, p, block, job.rows);
     } else if (p.out == LINEAR_F32) {
         wide_leave_f32<S::NT, false, 2>(sum, p, block, job.rows, job.slice * p.slice_step);
@@ -238,11 +237,13 @@ __device__ static inline void middle_finish(const wide_shared<S> &s, const tile_
  * Needs    as linear_wide_kernel; one slice a block; no experts
  * Moves    each weight byte once per tile of rows, x once per tile of outputs
  * Numbers  linear_tile_kernel's, bit for bit: wgmma runs the same chain
+ * Chosen   cuda_pick_tile and cuda_pick_middle, on sm_90 for weights of 4 bits
  * Why      Of so few rows it is widening that takes the time: 20 warps hide what 8 wait for, and
  *          their sums of 64 rows leave the registers. 320 outputs make the 27B's launches one
  *          round of blocks, where 256 make one of 132 and a second of four. */
 template <int BITS, int COLUMNS, int GROUPS>
-__global__ void __launch_bounds__(middle_shape<BITS, COLUMNS, GROUPS>::THREADS, GROUPS > 2 ? 1 : 2)
+__global__ void __launch_bounds__(middle_shape<BITS, COLUMNS, GROUPS>::THREADS,
+                                  middle_shape<BITS, COLUMNS, GROUPS>::PER_PROCESSOR)
     linear_middle_kernel(const __grid_constant__ tile_args a,
                          const __grid_constant__ CUtensorMap map)
 {
@@ -256,10 +257,10 @@ __global__ void __launch_bounds__(middle_shape<BITS, COLUMNS, GROUPS>::THREADS, 
     if (threadIdx.x == 0) shared_job = job; /* behind the barrier that follows */
     wide_shared<S> s = wide_shared_init<S>(shared_raw);
     if (threadIdx.x >= S::COMPUTE) {
-        if constexpr (S::HANDS_REGISTERS) wgmma_fewer_registers<24>();
+        if constexpr (S::HANDS_REGISTERS) wgmma_fewer_registers<S::FEWER>();
         if (threadIdx.x < S::COMPUTE + 32) middle_copy<S>(s, a, job, &map);
     } else {
-        if constexpr (S::HANDS_REGISTERS) wgmma_more_registers<88>();
+        if constexpr (S::HANDS_REGISTERS) wgmma_more_registers<S::MORE>();
         middle_finish<BITS, S>(s, a, shared_job);
     }
 #endif

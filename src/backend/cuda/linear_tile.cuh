@@ -45,8 +45,8 @@ template <int BLOCKS> __device__ static inline int tile_half(const tile_part &p,
 template <int BLOCKS>
 __device__ static inline int64_t tile_block(const tile_part &p, int group, int b)
 {
-    return p.bricks[1] ? int64_t(group) * (BLOCKS / 2) + (b & (BLOCKS / 2 - 1))
-                       : int64_t(group) * BLOCKS + b;
+    if (!p.bricks[1]) return int64_t(group) * BLOCKS + b;
+    return int64_t(group) * (BLOCKS / 2) + (b >= BLOCKS / 2 ? b - BLOCKS / 2 : b);
 }
 
 /* What a block does: a tile of a part, over bricks first .. end - 1. */

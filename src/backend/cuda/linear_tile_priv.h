@@ -1,6 +1,6 @@
 /* linear_tile: y = x W^T for one tile of outputs, the kernels behind every linear and every expert.
  *
- * A tile is 64 to 288 outputs (or half of a gate and the same half of its up) by 8..128 rows of
+ * A tile is 64 to 320 outputs (or half of a gate and the same half of its up) by 8..128 rows of
  * x. The K order is pick_split's: `slices` chains of mma k16 steps, each from zero in ascending K,
  * added in order. One block runs either one slice of a tile (split: the partial sums go through
  * memory and the block that arrives last, or a second launch, adds them in order) or all of them;
@@ -48,8 +48,8 @@ typedef struct {
      * the op behind (waiting.cuh). 0: slices are added here. */
     int64_t slice_step;
     /* Experts: the tiles of rows are `tiles` (those from *n_tiles on are idle). Sorted row i reads
-     * row x_row[i] of x (not with PICK_WIDE) and writes row y_row[i] of y (NULL: i itself).
-     * Otherwise all NULL and rows are cut as they come. */
+     * row x_row[i] of x (not with PICK_WIDE; PICK_MIDDLE has no experts) and writes row y_row[i] of
+     * y (NULL: i itself). Otherwise all NULL and rows are cut as they come. */
     const tile_rows *tiles;
     const int *n_tiles, *x_row, *y_row;
 

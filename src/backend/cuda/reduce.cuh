@@ -55,8 +55,9 @@ template <int WARPS> __device__ static inline float block_max(float v, float *sh
     return s;
 }
 
-/* The squares of four values of a row, added. Every norm of a row takes this: left to itself the
- * compiler chooses in each kernel which of two products it fuses with their sum. */
+/* The squares of four values of a row, added. All kernels that norm rows by fours take this: what
+ * is fused is said here, so that they have the same bits (NVFLAGS lets the compiler fuse nothing).
+ */
 __device__ static inline float row_squares(float4 v)
 {
     float a = __fmaf_rn(v.x, v.x, __fmul_rn(v.y, v.y));

@@ -16,9 +16,9 @@
 #include "backend/cuda/cuda_priv.h"
 
 enum {
-    WAITING_ROWS = 32,        /* rows that may wait; of the experts' sums any number */
-    WAITING_SLICES_ROWS = 64, /* rows whose slices' sums may */
-    WAITING_SLICES = 8,       /* their slices; products of a row that are loaded at once */
+    WAITING_ROWS = 32,  /* rows whose routing waits. Slices' sums: what linear_can_leave allows;
+                           experts' sums: any number, from here on by a norm of many rows */
+    WAITING_SLICES = 8, /* slices of the sums; products of a row that are loaded at once */
 };
 
 __device__ static inline float4 waiting_four(const float *at)

@@ -95,6 +95,7 @@ TEST(rows_whose_sums_have_no_room_are_split_a_part_at_a_time)
     assert_int_equal(p.part_tiles, 6); /* 64 rows */
     assert_true(attn_pick(200, 1, 200, 32768, 4, 6, 256, false, scratch).is_folded);
     assert_true(attn_pick(200, 2, 100, 32768, 4, 6, 256, true, scratch).is_folded);
+    assert_true(attn_pick(200, 1, 50, 32768, 4, 6, 256, true, scratch).is_folded);
     assert_true(attn_pick(200, 1, 200, 32768, 4, 6, 256, true, 1 << 20).is_folded);
     assert_true(attn_pick(400, 1, 400, 32768, 4, 6, 256, true, scratch).is_folded);
 }
