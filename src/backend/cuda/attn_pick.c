@@ -49,12 +49,12 @@ attn_plan attn_pick(int T, int L, int max_rows, int64_t max_len, int G, int R, i
     attn_plan p = {0};
     int64_t lane_pairs = (int64_t)max_rows * R, pairs = (int64_t)T * R;
     p.n_segments = max_len > 0 ? attn_segment_of((int)(max_len - 1)) + 1 : 1;
-    bool fits = p.n_segments <= ATTN_SPLIT_MAX &&
-                attn_split_bytes(pairs * G, p.n_segments, D) <= scratch_bytes;
+    bool can_split = p.n_segments <= ATTN_SPLIT_MAX;
+    bool fits = can_split && attn_split_bytes(pairs * G, p.n_segments, D) <= scratch_bytes;
     bool is_full = lane_pairs >= ATTN_TILE_ROWS && pairs / ATTN_TILE_ROWS * G >= FULL_BLOCKS;
     /* Folded, so few rows leave most processors idle: a few launches that do not are faster. Rows
      * are those of the lane and no others: whose sums are where is known here. */
-    if (has_wide && L == 1 && T == max_rows && !fits && !is_full && p.n_segments <= ATTN_SPLIT_MAX)
+    if (can_split && has_wide && L == 1 && T == max_rows && !fits && !is_full)
         p.part_tiles = (int)tiles_that_fit(G, R, p.n_segments, D, scratch_bytes);
     p.is_folded = is_full || (!fits && p.part_tiles == 0);
     p.m_tiles = lane_pairs > 48 ? 4 : (int)((lane_pairs + 15) / 16);

@@ -105,7 +105,8 @@ __device__ static inline void deep_end(float (&total)[1][1][4], const tile_args 
     }
     if (p.out == TILE_OUT_SWIGLU) {
         float up[1][4];
-        stream_hand_up<1>(total[0], up, reinterpret_cast<float4 *>(shared), blockDim.x / 2);
+        tile_hand_up<1>(total[0], up, reinterpret_cast<float4 *>(shared), blockDim.x / 2,
+                        [] { __syncthreads(); });
         if (!at.half && at.is_on) tile_store<1>(total[0], up, p, at.block, 0, job.rows);
     } else if (at.is_on) {
         tile_store<1>(total[0], nullptr, p, at.block, 0, job.rows, job.slice * p.slice_step);

@@ -165,28 +165,6 @@ __device__ static inline void middle_compute(float (&acc)[S::NT * 4], const wide
     wgmma_hold(frag[1]);
 }
 
-/* The sums of up go to the warps that have those of gate, which get them in `up`. */
-template <class S>
-__device__ static inline void middle_hand_up(const float (&sum)[S::NT][4], float (&up)[S::NT][4],
-                                             float4 *hand)
-{
-    constexpr int HALF = S::COMPUTE / 2;
-    bool gives = threadIdx.x >= HALF;
-    float4 *at = hand + (gives ? threadIdx.x - HALF : threadIdx.x);
-    tile_sync<S::COMPUTE>(); /* all bricks have been read */
-#pragma unroll
-    for (int n = 0; n < S::NT; n++) {
-        if (gives) at[n * HALF] = make_float4(sum[n][0], sum[n][1], sum[n][2], sum[n][3]);
-    }
-    tile_sync<S::COMPUTE>(); /* up is there */
-    if (gives) return;
-#pragma unroll
-    for (int n = 0; n < S::NT; n++) {
-        float4 u = at[n * HALF];
-        up[n][0] = u.x, up[n][1] = u.y, up[n][2] = u.z, up[n][3] = u.w;
-    }
-}
-
 /* A computing warp's work, up to the outputs. job lies in shared memory: registers are short until
  * the products are done. */
 template <int BITS, class S>
@@ -209,7 +187,8 @@ __device__ static inline void middle_finish(const wide_shared<S> &s, const tile_
     uint8_t *own = s.stages + warp * wide_leave_shape<S>::WARP_BYTES;
     if (p.out == TILE_OUT_SWIGLU) {
         float up[S::NT][4];
-        middle_hand_up<S>(sum, up, reinterpret_cast<float4 *>(s.stages));
+        tile_hand_up<S::NT>(sum, up, reinterpret_cast<float4 *>(s.stages), S::COMPUTE / 2,
+                            [] { tile_sync<S::COMPUTE>(); });
         if (warp >= S::BLOCKS / 2) return;
         if (has_pieces)
             wide_leave<S>(sum, up, p, block, job.rows, own + S::HAND_BYTES);

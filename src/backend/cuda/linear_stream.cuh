@@ -238,27 +238,6 @@ template <int NT> __device__ static inline void stream_x_advance(stream_x<NT> &x
     x.k += n * PICK_BRICK_K;
 }
 
-/* A pair's up sums (the second half of the block's warps) to the warps of its gate (the first),
- * half threads of either, through shared memory that all have read for the last time. */
-template <int NT>
-__device__ static inline void stream_hand_up(const float (&sum)[NT][4], float (&up)[NT][4],
-                                             float4 *shared, int half)
-{
-    bool is_up = threadIdx.x >= half;
-    int tid = is_up ? threadIdx.x - half : threadIdx.x;
-    __syncthreads();
-#pragma unroll
-    for (int c = 0; c < NT; c++) {
-        if (is_up) shared[c * half + tid] = make_float4(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
-    }
-    __syncthreads(); /* up's sums are there */
-#pragma unroll
-    for (int c = 0; c < NT; c++) {
-        float4 v = shared[c * half + tid];
-        up[c][0] = v.x, up[c][1] = v.y, up[c][2] = v.z, up[c][3] = v.w;
-    }
-}
-
 /* tile_merge within a cluster: slices meet in the shared memory of the block that has the tile's
  * first, at `sums`, which nobody has used before. */
 template <int NT>
@@ -376,7 +355,8 @@ __global__ void __launch_bounds__(128, stream_shape<NT>::PER_PROCESSOR)
     }
     if (p.out == TILE_OUT_SWIGLU) {
         float up[NT][4];
-        stream_hand_up<NT>(total[0], up, reinterpret_cast<float4 *>(shared), S::THREADS / 2);
+        tile_hand_up<NT>(total[0], up, reinterpret_cast<float4 *>(shared), S::THREADS / 2,
+                         [] { __syncthreads(); });
         if (warp < S::BLOCKS / 2) tile_store<NT>(total[0], up, p, block, 0, rows);
     } else {
         tile_store<NT>(total[0], nullptr, p, block, 0, rows, job.slice * p.slice_step);

@@ -277,6 +277,28 @@ template <int THREADS> __device__ static inline void tile_sync()
     asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
+/* A pair's up sums (the second half of the computing warps) to the warps of its gate (the first),
+ * half threads of either, through shared memory that all have read for the last time. sync(): a
+ * barrier of those threads. */
+template <int NT, class Sync>
+__device__ static inline void tile_hand_up(const float (&sum)[NT][4], float (&up)[NT][4],
+                                           float4 *shared, int half, Sync sync)
+{
+    bool is_up = threadIdx.x >= half;
+    int tid = is_up ? threadIdx.x - half : threadIdx.x;
+    sync();
+#pragma unroll
+    for (int c = 0; c < NT; c++) {
+        if (is_up) shared[c * half + tid] = make_float4(sum[c][0], sum[c][1], sum[c][2], sum[c][3]);
+    }
+    sync(); /* up's sums are there */
+#pragma unroll
+    for (int c = 0; c < NT; c++) {
+        float4 v = shared[c * half + tid];
+        up[c][0] = v.x, up[c][1] = v.y, up[c][2] = v.z, up[c][3] = v.w;
+    }
+}
+
 /* Where a thread's sums of slice 0 of a split tile lie; four by four, THREADS fours apart. */
 template <int THREADS, int FOURS>
 __device__ static inline float *tile_partial(const tile_args &a, const tile_part &p, int tile)

@@ -52,6 +52,17 @@ TEST(the_real_models_launches_of_few_rows_are_one_round_of_blocks)
     for (size_t i = 0; i < 4; i++) assert_true(n[i] > ROUND * 2 / 3); /* the 27B's fill it */
 }
 
+/* The parts of a launch of weights [N, K]; the first N of 0 ends them. */
+static int parts_of(const int64_t N[4], int64_t K, bool is_pair, pick_part parts[4])
+{
+    int n = 0;
+    for (; n < 4 && N[n]; n++) {
+        pick_split s = cuda_pick_split(N[n], K, false);
+        parts[n] = (pick_part){N[n], is_pair, s.slices, s.slice_bricks, 1};
+    }
+    return n;
+}
+
 /* A launch of one row at a real model's shape, on 132 processors. */
 typedef struct {
     const char *what;
@@ -77,11 +88,7 @@ TEST(short_slices_of_one_row_are_deep_and_one_block_a_processor)
     for (size_t i = 0; i < COUNT(cases); i++) {
         const deep_case *c = &cases[i];
         pick_part parts[4];
-        int n = 0;
-        for (; n < 4 && c->N[n]; n++) {
-            pick_split s = cuda_pick_split(c->N[n], c->K, false);
-            parts[n] = (pick_part){c->N[n], c->is_pair, s.slices, s.slice_bricks, 1};
-        }
+        int n = parts_of(c->N, c->K, c->is_pair, parts);
         pick_tile stream = cuda_pick_tile(90, 4, 1);
         pick_tile tile = cuda_pick_deep(stream, parts, n, 1, c->cluster, true, 132);
         if (tile.kernel != c->kernel || tile.outputs != c->outputs)
@@ -159,11 +166,7 @@ TEST(launches_of_up_to_64_rows_are_one_round_of_blocks)
                  {{2048}, 4096, false, PICK_MIDDLE_NARROW, 128}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         pick_part parts[4];
-        int n = 0;
-        for (; n < 4 && cases[i].N[n]; n++) {
-            pick_split s = cuda_pick_split(cases[i].N[n], cases[i].K, false);
-            parts[n] = (pick_part){cases[i].N[n], cases[i].is_pair, s.slices, s.slice_bricks, 1};
-        }
+        int n = parts_of(cases[i].N, cases[i].K, cases[i].is_pair, parts);
         pick_tile t = cuda_pick_middle(cuda_pick_tile(90, 4, 64), parts, n, 132);
         int64_t blocks = 0, along = cases[i].is_pair ? t.outputs / 2 : t.outputs;
         for (int k = 0; k < n; k++) blocks += (parts[k].N + along - 1) / along * parts[k].slices;
