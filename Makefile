@@ -71,6 +71,8 @@ endif
 # A sanitizer takes minutes for the kernels' many forms (v16_priv.h): it sees each loop once.
 $(BUILD)/obj/backend/ref/%.o: EXTRA := $(if $(SAN),,-O3)
 $(BUILD)/obj/backend/cpu/%.o: EXTRA := $(if $(SAN),-DV16_FORMS_ARE_ONE,-O3)
+# Where each variable of all those forms lies would double the time to compile them; lines stay.
+$(BUILD)/obj/backend/cpu/kernels_%.o: EXTRA += $(if $(SAN),,-g1)
 $(BUILD)/obj/tensor/block_affine.o $(BUILD)/obj/tensor/block_encode_step.o \
 	$(BUILD)/obj/tensor/quant.o: EXTRA := $(if $(SAN),,-O3)
 $(BUILD)/obj/backend/registry.o: EXTRA := $(if $(HAS_CUDA),-DRIPTIDE_CUDA)
