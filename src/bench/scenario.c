@@ -18,10 +18,12 @@ typedef struct {
 
 static void print_metric(const scenario_metric *m)
 {
-    double least = m->samples[0];
-    for (int i = 1; i < m->n; i++)
+    double least = m->samples[0], most = least;
+    for (int i = 1; i < m->n; i++) {
         if (m->samples[i] < least) least = m->samples[i];
-    printf("%-44s %10.1f %10.1f\n", m->name, scenario_median(m->samples, m->n), least);
+        if (m->samples[i] > most) most = m->samples[i];
+    }
+    printf("%-44s %10.1f %10.1f %10.1f\n", m->name, scenario_median(m->samples, m->n), least, most);
     fflush(stdout);
 }
 
@@ -92,7 +94,7 @@ static status run(const backend_flags *f, arena *a, scenario_record *rec, err *e
 {
     scenario_request r = {.scale = f->scale, .samples = (int)f->samples, .names = f->scenario};
     TRY(engine_flags_resolve(&f->engine, a, &r.engine, e));
-    if (!f->as_json) printf("%-44s %10s %10s\n", "metric", "median", "least");
+    if (!f->as_json) printf("%-44s %10s %10s %10s\n", "metric", "median", "least", "most");
     TRY(scenario_run(&r, rec, f->as_json ? NULL : print_metric, e));
     for (int i = 0; i < rec->n_failures && !f->as_json; i++)
         printf("FAILED: %s\n", rec->failures[i]);
